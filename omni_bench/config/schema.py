@@ -1,0 +1,144 @@
+"""The typed configuration of a run: one dataclass a config group.
+
+Hydra composes ``scenarios/`` into these (``config/compose.py``); value checks that a type
+cannot express live in ``config/validate.py``. Units are in the names. ``kind`` selects the
+implementation within a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from omegaconf import MISSING
+
+
+@dataclass
+class ScenarioConfig:
+    """What is measured, for people. ``name`` names the run folder."""
+
+    name: str = MISSING
+    description: str = ""
+
+
+@dataclass
+class TargetConfig:
+    """The server. ``kind``: ``reference`` (launched here) or ``external`` (``url`` is needed)."""
+
+    kind: str = MISSING
+    url: Optional[str] = None
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: a free port is chosen
+    health_path: str = "/health"
+    startup_timeout_s: float = 180.0
+    stop_timeout_s: float = 10.0
+
+
+@dataclass
+class DatasetConfig:
+    """Prompts. ``kind``: ``bundled``, ``seed_tts`` (a folder) or ``huggingface``."""
+
+    kind: str = MISSING
+    name: str = MISSING
+    root: Optional[str] = None  # seed_tts: the folder that holds <locale>/meta.lst
+    hf_id: Optional[str] = None  # huggingface: hub id, or a local arrow/parquet file or folder
+    hf_split: str = "test"
+    hf_columns: dict[str, str] = field(
+        default_factory=lambda: {"id": "id", "text": "text", "ref_text": "ref_text", "ref_audio": "ref_audio"}
+    )
+    locale: str = "en"
+    seed: int = 0
+    shuffle: bool = True
+    allow_repeats: bool = False
+
+
+@dataclass
+class ClientConfig:
+    """How a request is made. ``kind``: ``openai_speech`` (POST /v1/audio/speech, raw PCM)."""
+
+    kind: str = MISSING
+    model: str = "tiny"
+    voice: Optional[str] = None
+    task_type: Optional[str] = None
+    language: Optional[str] = None
+    send_reference: bool = False
+    seed: Optional[int] = 0  # request i gets seed + i; null sends no seed
+    max_new_tokens: Optional[int] = None
+    sample_rate_hz: int = 24000
+    request_timeout_s: float = 300.0
+    connect_timeout_s: float = 10.0
+    max_audio_s: float = 300.0  # more than this is a failed request, not more memory
+    api_key_env: Optional[str] = None  # name of the environment variable that holds the key
+    extra_body: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class LoadConfig:
+    """When requests start. ``kind``: ``closed_loop``."""
+
+    kind: str = MISSING
+    concurrency: list[int] = field(default_factory=lambda: [1])
+    requests_per_level: int = 32
+    warmup_per_slot: int = 2
+    rotate_levels: int = 0  # start the order of levels at this index
+    lag_budget_ms: float = 25.0  # p99 event-loop lag above this makes a level invalid
+
+
+@dataclass
+class AsrConfig:
+    """The judge. ``kind``: ``whisper`` or ``none``."""
+
+    kind: str = MISSING
+    model: str = "auto"  # a Whisper name, a .pt path, or auto
+    device: str = "auto"  # auto, cpu, cuda, cuda:N
+    workers: Optional[int] = None  # processes; null: 2 on CPU, 1 on CUDA
+    threads_per_worker: int = 1
+    batch_size: int = 16
+    lead_silence_ms: int = 250
+    tail_silence_ms: int = 200
+    wer_limit: float = 0.15  # corpus WER above this makes a level invalid
+
+
+@dataclass
+class ReferenceConfig:
+    """The bundled reference server (``reference_impl``). See ``reference_impl/settings.py``."""
+
+    preset: str = "tiny"
+    checkpoint: str = "bundled"
+    device: str = "auto"
+    dtype: str = "auto"
+    max_batch: int = 32
+    max_queue: int = 256
+    max_seq_len: int = 512
+    deterministic: bool = False
+    first_chunk_frames: int = 1
+    chunk_frames: int = 8
+    temperature: float = 0.7
+    top_k: int = 50
+    predictor_temperature: float = 0.7
+    predictor_top_k: int = 50
+    threads: Optional[int] = None
+
+
+@dataclass
+class OutputConfig:
+    """What is kept. ``save_audio``: ``worst`` (failed checks and the ``worst_n`` highest WER), ``all`` or ``none``."""
+
+    root: str = "reports/runs"
+    save_audio: str = "worst"
+    worst_n: int = 5
+    plots: bool = True
+
+
+@dataclass
+class RunConfig:
+    """The whole of one ``omni-bench run``."""
+
+    scenario: ScenarioConfig = field(default_factory=ScenarioConfig)
+    target: TargetConfig = field(default_factory=TargetConfig)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    client: ClientConfig = field(default_factory=ClientConfig)
+    load: LoadConfig = field(default_factory=LoadConfig)
+    asr: AsrConfig = field(default_factory=AsrConfig)
+    reference: ReferenceConfig = field(default_factory=ReferenceConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)

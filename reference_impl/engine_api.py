@@ -1,0 +1,108 @@
+"""The contract between the HTTP server and the engine: what goes in, what comes out.
+
+The server (``server.py``) knows nothing of tensors and the engine (``engine.py``) nothing of
+HTTP; both know this file. ``submit`` is thread-safe; ``on_event`` is called from the
+engine's thread, in order, and must not block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Union
+
+from omni_bench.errors import EngineError
+
+
+@dataclass(frozen=True)
+class SpeechRequest:
+    """One utterance to speak. ``text`` is as the client sent it; ``seed`` fixes the sampling."""
+
+    request_id: str
+    text: str
+    voice: str
+    seed: int
+    max_new_tokens: int | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True)
+class AudioChunk:
+    """Some frames of audio: ``pcm`` is s16le mono at the engine's sample rate, 1920 samples a frame."""
+
+    pcm: bytes
+    frames: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The clean end. ``reason``: ``stop`` (end token), ``length`` (frame cap) or ``cancelled``."""
+
+    reason: str
+    frames: int
+    prompt_tokens: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The engine could not go on with this request."""
+
+    message: str
+
+
+Event = Union[AudioChunk, Finished, Failed]
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """Counters since start and gauges of now, for /metrics and /health."""
+
+    alive: bool
+    running: int
+    waiting: int
+    requests_total: int
+    finished_stop_total: int
+    finished_length_total: int
+    cancelled_total: int
+    failed_total: int
+    frames_total: int
+    steps_total: int
+    step_seconds_total: float
+    code2wav_seconds_total: float
+    prefill_seconds_total: float
+
+
+class QueueFull(EngineError):
+    """More requests wait than ``max_queue``: HTTP 429."""
+
+
+class EngineDead(EngineError):
+    """The engine's thread has ended: HTTP 503."""
+
+
+class RequestRejected(EngineError):
+    """The request cannot be spoken (HTTP 400). ``param`` names the field."""
+
+    def __init__(self, message: str, param: str):
+        super().__init__(message)
+        self.param = param
+
+
+class EngineLike(Protocol):
+    """What the server needs of an engine (tests use a fake one)."""
+
+    model_name: str
+    voices: tuple[str, ...]
+    sample_rate_hz: int
+
+    def submit(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
+        """Queue a request. Raises :class:`QueueFull`, :class:`EngineDead`, :class:`RequestRejected`."""
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request at the next frame; unknown ids are ignored."""
+
+    def stats(self) -> EngineStats:
+        """A snapshot."""
+
+    def stop(self) -> None:
+        """End the engine's thread; running requests get :class:`Failed`."""
