@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Union
+from typing import Any, Protocol, Union
 
 from omni_bench.errors import EngineError
 
@@ -36,11 +36,15 @@ class AudioChunk:
 
 @dataclass(frozen=True)
 class Finished:
-    """The clean end. ``reason``: ``stop`` (end token), ``length`` (frame cap) or ``cancelled``."""
+    """The clean end. ``reason``: ``stop`` (end token), ``length`` (frame cap) or ``cancelled``.
+
+    ``codes``: what was spoken, int16 [frames, 16] (None from an engine that does not tell).
+    """
 
     reason: str
     frames: int
     prompt_tokens: int
+    codes: Any = None
 
 
 @dataclass(frozen=True)
