@@ -126,9 +126,7 @@ def code2wav_rule(name: str, config: ModelConfig) -> Rule:
     if name == "quantizer.codebooks":
         books = [f"{quantizer}.rvq_first.vq.layers.0._codebook"]
         books += [f"{quantizer}.rvq_rest.vq.layers.{i}._codebook" for i in range(config.code2wav.num_code_groups - 1)]
-        return Rule(
-            tuple(f"{b}.embedding_sum" for b in books) + tuple(f"{b}.cluster_usage" for b in books), _codebooks
-        )
+        return Rule(tuple(f"{b}.embedding_sum" for b in books) + tuple(f"{b}.cluster_usage" for b in books), _codebooks)
     if name in ("quantizer.first_proj.weight", "quantizer.rest_proj.weight"):
         which = "rvq_first" if "first" in name else "rvq_rest"
         return Rule((f"{quantizer}.{which}.output_proj.weight",), _squeeze)
@@ -167,7 +165,7 @@ class TensorSource:
         for path in files:
             try:
                 with safe_open(path, framework="pt") as handle:
-                    for name in handle.keys():
+                    for name in handle.keys():  # noqa: SIM118 - the handle itself is not iterable
                         self._where[name] = (path, tuple(handle.get_slice(name).get_shape()))
             except (SafetensorError, OSError) as error:
                 raise CheckpointError(f"{path}: cannot be read as safetensors: {error}") from None
@@ -229,7 +227,8 @@ def _fill(rules: list[tuple[Tensor, Rule]], source: TensorSource, folder: Path) 
         with torch.no_grad():
             parameter.copy_(value)
     # the encoder, the speaker encoder and the quantiser's input side are not needed to speak
-    unexpected = [n for n in source.names() if n not in used and not re.match(r"encoder\.|speaker_encoder\.|.*\.input_proj\.weight$", n)]
+    spare = re.compile(r"encoder\.|speaker_encoder\.|.*\.input_proj\.weight$")
+    unexpected = [name for name in source.names() if name not in used and not spare.match(name)]
     if missing or misshapen or unexpected:
         raise CheckpointError(
             f"{folder}: the checkpoint does not fit its config.json"

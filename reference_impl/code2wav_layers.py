@@ -137,7 +137,7 @@ class ConvNeXtBlock(nn.Module):
 
 
 class WindowLayer(nn.Module):
-    """A transformer layer whose positions see themselves and ``window`` - 1 earlier ones; LayerScale on both branches."""
+    """A transformer layer with LayerScale whose positions see themselves and ``window`` - 1 earlier ones."""
 
     name: str = ""
 
@@ -159,7 +159,10 @@ class WindowLayer(nn.Module):
         return (2, self.heads, self.window - 1, self.head_dim)
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], mask: Tensor, state: StreamState | None) -> Tensor:
-        """x [B, T, hidden]; rope [B or 1, T, 1, head_dim]; mask boolean [B or 1, 1, T, S]; S = T (+ window - 1 with a state)."""
+        """x [B, T, hidden]; rope [B or 1, T, 1, head_dim]; mask boolean [B or 1, 1, T, S].
+
+        S is T, and window - 1 more with a state.
+        """
         batch, length, _ = x.shape
         qkv = self.qkv_proj(self.input_layernorm(x)).view(batch, length, 3, self.heads, self.head_dim)
         query, key = rotate(qkv[:, :, 0], *rope), rotate(qkv[:, :, 1], *rope)

@@ -181,7 +181,9 @@ def config_from_json(path: Path) -> ModelConfig:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file; a checkpoint folder holds config.json and *.safetensors") from None
+        raise CheckpointError(
+            f"{path}: no such file; a checkpoint folder holds config.json and *.safetensors"
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: not a JSON file: {error}") from None
     try:

@@ -1,14 +1,15 @@
-"""The engine: one thread that admits requests, steps the batch, and hands audio to each caller.
+"""The engine: one thread that admits requests, steps the batch, and passes frames on to Code2Wav.
 
 Continuous batching: between two frames, waiting requests are prefilled into free rows and
-finished ones leave. Everything with a tensor happens in this thread; callers only touch the
-queue.
+finished ones leave. Talker and code predictor run in this thread, Code2Wav in another
+(``streaming.py``); callers only touch the queue.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from omni_bench.errors import CheckpointError, ConfigError
+from omni_bench.errors import CheckpointError, ConfigError, EngineError
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import BUNDLED, Model, load_model
 from reference_impl.config import PRESETS
@@ -37,7 +38,7 @@ from reference_impl.engine_api import (
 )
 from reference_impl.sampling import request_uniforms
 from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioStreams, ChunkSchedule
+from reference_impl.streaming import AudioJob, AudioWorker, ChunkSchedule
 from reference_impl.tokenizer import CharTokenizer, PromptIds
 
 log = logging.getLogger("reference_impl.engine")
@@ -63,6 +64,18 @@ class Running:
     sent_frames: int = 0
     cancelled: bool = False
     finish_reason: str | None = None
+    ended: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Text tokens of all segments."""
+        return sum(len(prompt.ids) for prompt in self.prompts)
+
+    def emit(self, event: Event) -> None:
+        """Pass an event on; nothing follows the end."""
+        if not self.ended:
+            self.ended = not isinstance(event, AudioChunk)
+            self.on_event(event)
 
 
 @dataclass
@@ -77,7 +90,6 @@ class Counters:
     frames: int = 0
     steps: int = 0
     step_s: float = 0.0
-    code2wav_s: float = 0.0
     prefill_s: float = 0.0
 
 
@@ -92,11 +104,14 @@ class Engine:
         self.voices = self._tokenizer.voices
         self._checkpoint_sha256 = checkpoint_sha256
         self._batch = DecodeBatch(model, settings, MAX_FRAMES)
-        self._streams = AudioStreams(model, settings.max_batch)
+        # twice the rows: a request whose last audio is still being decoded does not keep its row
+        self._audio = AudioWorker(model, 2 * settings.max_batch, self._fail)
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []  # index = row
+        self._draining: set[Running] = set()  # left the batch, last audio not yet out
         self._wake = threading.Condition()
         self._stopping = False
+        self._failure: Exception | None = None
         self._counters = Counters()
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
         self._thread.start()
@@ -107,7 +122,8 @@ class Engine:
         longest = max(len(p.ids) for p in prompts)
         if longest + self.model.config.talker.min_frames > self.settings.max_seq_len:
             raise RequestRejected(
-                f"a segment needs {longest} positions; this server's max_seq_len is {self.settings.max_seq_len}", "input"
+                f"a segment needs {longest} positions; this server's max_seq_len is {self.settings.max_seq_len}",
+                "input",
             )
         running = Running(
             request,
@@ -148,7 +164,7 @@ class Engine:
             frames_total=c.frames,
             steps_total=c.steps,
             step_seconds_total=c.step_s,
-            code2wav_seconds_total=c.code2wav_s,
+            code2wav_seconds_total=self._audio.busy_s,
             prefill_seconds_total=c.prefill_s,
         )
 
@@ -175,8 +191,33 @@ class Engine:
             self._wake.notify()
         self._thread.join(timeout=30)
 
+    def warm_up(self) -> None:
+        """Speak one word and forget it in the counters, so that the first request pays for no lazy initialisation."""
+        done = threading.Event()
+        request = SpeechRequest("warm-up", "Ready.", self.voices[0], seed=0, max_new_tokens=12)
+        outcome: list[Event] = []
+
+        def on_event(event: Event) -> None:
+            if not isinstance(event, AudioChunk):
+                outcome.append(event)
+                done.set()
+
+        self.submit(request, on_event)
+        if not done.wait(timeout=120):
+            raise EngineError("the engine did not finish its warm-up sentence within 120 s")
+        if isinstance(outcome[0], Failed):
+            raise EngineError(outcome[0].message)
+        self._counters = Counters()
+
+    def _fail(self, error: Exception) -> None:
+        """Called by the Code2Wav thread when it cannot go on."""
+        with self._wake:
+            self._failure = error
+            self._stopping = True
+            self._wake.notify()
+
     def _run(self) -> None:
-        message = "the engine was stopped"
+        torch.set_flush_denormal(True)
         try:
             with torch.inference_mode():
                 while self._wait_for_work():
@@ -184,15 +225,19 @@ class Engine:
                     self._step()
         except Exception as error:
             log.exception("the engine died")
-            message = f"the engine died: {type(error).__name__}: {error}"
+            self._failure = error
+        self._audio.stop()
         with self._wake:
             self._stopping = True
-            left = [*self._running, *self._waiting]
+            left = [*self._running, *self._waiting, *self._draining]
             self._running.clear()
             self._waiting.clear()
+            self._draining.clear()
+        error = self._failure
+        message = f"the engine died: {type(error).__name__}: {error}" if error else "the engine was stopped"
         for running in left:
             self._counters.failed += 1
-            running.on_event(Failed(message))
+            running.emit(Failed(message))
 
     def _wait_for_work(self) -> bool:
         with self._wake:
@@ -206,18 +251,25 @@ class Engine:
             with self._wake:
                 if not self._waiting or len(self._running) == self.settings.max_batch:
                     return
-                running = self._waiting.popleft()
+                running = self._waiting[0]
                 if not running.cancelled:
+                    stream = self._audio.open()
+                    if stream is None:
+                        # Code2Wav is behind: with nothing else to do, look again shortly
+                        if not self._running:
+                            self._wake.wait(timeout=0.005)
+                        return
+                    running.stream = stream
                     self._running.append(running)
+                self._waiting.popleft()
             if running.cancelled:
                 self._counters.cancelled += 1
-                running.on_event(Finished("cancelled", 0, len(running.prompts[0].ids)))
+                running.emit(Finished("cancelled", 0, running.prompt_tokens))
                 continue
             uniforms = request_uniforms(
                 running.request.seed, running.max_frames + 1, self.model.config.predictor.num_code_groups
             )
             running.row = self._batch.join(uniforms)
-            running.stream = self._streams.open()
             self._prefill(running)
 
     def _prefill(self, running: Running) -> None:
@@ -239,7 +291,10 @@ class Engine:
             running.codes.append(codes[:-1].astype(np.int16))
             running.segment_frames += 1
             self._advance(running, next_code0=int(codes[-1]))
-        self._send_audio()
+            pending = len(running.codes) - running.sent_frames
+            if not running.finish_reason and pending >= running.schedule.due:
+                self._audio.submit(AudioJob(running.stream, running.emit, self._unsent(running)))
+                running.schedule.advance()
         for running in [r for r in self._running if r.finish_reason]:
             self._finish(running)
 
@@ -260,36 +315,34 @@ class Engine:
         elif len(running.codes) >= running.max_frames or running.segment_frames >= room:
             running.finish_reason = "length"
 
-    def _send_audio(self) -> None:
-        """Decode and hand over every chunk that is due; a finished request's rest is always due."""
-        started = time.perf_counter()
-        due = []
-        for running in self._running:
-            pending = len(running.codes) - running.sent_frames
-            if running.finish_reason != "cancelled" and (
-                pending >= running.schedule.due or (running.finish_reason and pending)
-            ):
-                due.append(running)
-        jobs = [(r.stream, np.stack(r.codes[r.sent_frames :]).astype(np.int64)) for r in due]
-        for index, pcm in self._streams.decode(jobs):
-            running, frames = due[index], len(jobs[index][1])
-            running.sent_frames += frames
-            running.schedule.advance()
-            running.on_event(AudioChunk(pcm, frames))
-        self._counters.code2wav_s += time.perf_counter() - started
+    def _unsent(self, running: Running) -> np.ndarray:
+        """The frames that Code2Wav has not been given, int64 [T, 16]."""
+        codes = np.stack(running.codes[running.sent_frames :]).astype(np.int64)
+        running.sent_frames = len(running.codes)
+        return codes
 
     def _finish(self, running: Running) -> None:
+        """Free the row; the rest of the audio and the end go to Code2Wav."""
+        reason = running.finish_reason or "stop"
         moved = self._batch.leave(running.row)
-        self._streams.close(running.stream)
         with self._wake:
             last = self._running.pop()
             if moved is not None:
                 last.row = running.row
                 self._running[running.row] = last
-        reason = running.finish_reason or "stop"
-        setattr(self._counters, reason, getattr(self._counters, reason) + 1)
-        prompt_tokens = sum(len(p.ids) for p in running.prompts)
-        running.on_event(Finished(reason, len(running.codes), prompt_tokens, np.stack(running.codes)))
+            self._draining.add(running)
+        end = Finished(reason, len(running.codes), running.prompt_tokens, np.stack(running.codes))
+        rest = len(running.codes) > running.sent_frames and reason != "cancelled"
+        codes = self._unsent(running) if rest else None
+
+        def on_event(event: Event) -> None:
+            if event is end:
+                with self._wake:
+                    self._draining.discard(running)
+                setattr(self._counters, reason, getattr(self._counters, reason) + 1)
+            running.emit(event)
+
+        self._audio.submit(AudioJob(running.stream, on_event, codes, end))
 
 
 def build_engine(settings: ServerSettings) -> Engine:
@@ -304,15 +357,26 @@ def build_engine(settings: ServerSettings) -> Engine:
     if not folder.is_dir():
         raise CheckpointError(f"reference.checkpoint={settings.checkpoint!r}: no such folder (or the word 'bundled')")
     device = resolve_device(settings.device)
-    if device.type == "cpu" and settings.threads:
-        torch.set_num_threads(settings.threads)
+    # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3
+    torch.backends.cudnn.allow_tf32 = False
+    if device.type == "cpu":
+        torch.set_num_threads(settings.threads or default_threads())
     model = load_model(folder, device, resolve_dtype(settings.dtype), settings.max_seq_len, MAX_FRAMES + 1)
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(path.read_bytes())
     engine = Engine(model, settings, digest.hexdigest())
-    _warm_up(engine)
+    engine.warm_up()
     return engine
+
+
+def default_threads() -> int:
+    """Threads inside one operation on a CPU: half the cores, at most 4.
+
+    The engine and Code2Wav run side by side, each with this many. More than the cores can
+    serve is far slower than fewer: the threads of an operation wait for each other.
+    """
+    return max(1, min(4, len(os.sched_getaffinity(0)) // 2))
 
 
 def resolve_device(name: str) -> torch.device:
@@ -334,12 +398,3 @@ def resolve_dtype(name: str) -> torch.dtype:
     if name not in types:
         raise ConfigError(f"reference.dtype={name!r} is unknown; valid: {', '.join(types)}")
     return types[name]
-
-
-def _warm_up(engine: Engine) -> None:
-    """Speak one word, so that the first request does not pay for lazy initialisation."""
-    done = threading.Event()
-    request = SpeechRequest("warm-up", "Ready.", engine.voices[0], seed=0, max_new_tokens=12)
-    engine.submit(request, lambda event: None if isinstance(event, AudioChunk) else done.set())
-    done.wait(timeout=120)
-    engine._counters = Counters()

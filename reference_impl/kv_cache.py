@@ -103,7 +103,14 @@ class FrameCache:
     """
 
     def __init__(
-        self, layers: int, rows: int, kv_heads: int, max_len: int, head_dim: int, device: torch.device, dtype: torch.dtype
+        self,
+        layers: int,
+        rows: int,
+        kv_heads: int,
+        max_len: int,
+        head_dim: int,
+        device: torch.device,
+        dtype: torch.dtype,
     ):
         shape = (layers, rows, kv_heads, max_len, head_dim)
         self._keys = torch.zeros(shape, device=device, dtype=dtype)

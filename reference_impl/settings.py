@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from typing import get_type_hints
 
 from omni_bench.errors import ConfigError
 
@@ -18,8 +19,8 @@ class ServerSettings:
     the talker's KV cache a slot (text + frames of one segment). ``deterministic``: every
     step runs at the fixed batch shape ``max_batch`` so that a request's codes cannot depend
     on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
-    later chunks double up to ``chunk_frames``. ``threads``: PyTorch intra-op threads on CPU
-    (None: all cores).
+    later chunks double up to ``chunk_frames``. ``threads``: PyTorch threads inside one
+    operation on a CPU (None: half the cores, at most 4; Code2Wav runs beside the talker).
     """
 
     preset: str = "tiny"
@@ -43,14 +44,23 @@ class ServerSettings:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "ServerSettings":
-        """Parse :meth:`to_json`. Raises ConfigError for unknown keys or bad JSON."""
+    def from_json(cls, text: str) -> ServerSettings:
+        """Parse :meth:`to_json`. Raises ConfigError for bad JSON, unknown keys or values of another type."""
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
             raise ConfigError(f"--settings is not JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise ConfigError(f"--settings must be a JSON object, not {type(values).__name__}")
         valid = [f.name for f in fields(cls)]
         unknown = sorted(set(values) - set(valid))
         if unknown:
             raise ConfigError(f"--settings: unknown key(s) {', '.join(unknown)}; valid: {', '.join(valid)}")
+        types = get_type_hints(cls)
+        for key, value in values.items():
+            # JSON writes 1.0 as 1; a bool is an int to isinstance but never meant as one.
+            accepted = types[key] | int if types[key] is float else types[key]
+            if not isinstance(value, accepted) or (isinstance(value, bool) and types[key] is not bool):
+                wanted = getattr(types[key], "__name__", str(types[key]))
+                raise ConfigError(f"--settings: {key} must be of type {wanted}, not {type(value).__name__}: {value!r}")
         return cls(**values)

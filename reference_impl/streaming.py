@@ -1,7 +1,17 @@
-"""From codes to audio chunks: one Code2Wav stream a request, and when its next chunk is due."""
+"""From codes to audio chunks: one Code2Wav stream a request, decoded in a thread of its own.
+
+While this thread turns frames into samples the engine's thread already works on the next
+frames: on two CPU cores the two stages fill one core each, without the barriers that two
+threads inside every operation would need. Jobs of one request are decoded in order.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +19,14 @@ import torch
 from torch import Tensor
 
 from reference_impl.checkpoint import Model
+from reference_impl.engine_api import AudioChunk, Event
+
+log = logging.getLogger("reference_impl.streaming")
 
 
-def to_pcm(wave: Tensor) -> bytes:
-    """Samples in [-1, 1] -> little-endian signed 16 bit."""
-    return (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False).tobytes()
+def to_pcm(wave: Tensor) -> np.ndarray:
+    """Samples in [-1, 1], any shape -> little-endian signed 16 bit, same shape."""
+    return (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False)
 
 
 @dataclass
@@ -27,45 +40,107 @@ class ChunkSchedule:
         self.due = self.first
 
     def advance(self) -> None:
-        """A chunk has been sent."""
-        self.due = max(self.first, min(2 * self.due, self.steady)) if self.due < self.steady else self.steady
+        """A chunk has been cut."""
+        self.due = max(self.first, min(2 * self.due, self.steady))
 
 
-class AudioStreams:
-    """The Code2Wav states of ``slots`` requests. The engine's thread owns it."""
+@dataclass(frozen=True)
+class AudioJob:
+    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event."""
 
-    def __init__(self, model: Model, slots: int):
-        self._code2wav = model.code2wav
-        self._device = model.device
+    slot: int
+    on_event: Callable[[Event], None]
+    codes: np.ndarray | None
+    end: Event | None = None
+
+
+class AudioWorker:
+    """The Code2Wav thread with the states of ``slots`` streams.
+
+    The engine takes a slot with :meth:`open` (None if all are busy: the caller waits, which
+    bounds how far the engine can run ahead) and submits jobs; the job with an ``end`` gives
+    the slot back. ``on_failure`` is called from the thread, once, with what went wrong.
+    """
+
+    def __init__(self, model: Model, slots: int, on_failure: Callable[[Exception], None]):
+        self._code2wav, self._device = model.code2wav, model.device
         self._state = model.code2wav.new_state(slots)
-        self._free = list(range(slots))
+        self._free = deque(range(slots))
+        self._jobs: deque[AudioJob] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._on_failure = on_failure
         # on a CPU one stream at a time keeps the convolutions in its caches; a GPU wants one large call
         self._batched = model.device.type == "cuda"
+        self.busy_s = 0.0
+        self._thread = threading.Thread(target=self._run, name="code2wav", daemon=True)
+        self._thread.start()
 
-    def open(self) -> int:
-        """A fresh stream's slot."""
-        slot = self._free.pop()
-        self._state.reset(slot)
-        return slot
+    def open(self) -> int | None:
+        """A fresh stream's slot, or None."""
+        with self._wake:
+            return self._free.popleft() if self._free else None
 
-    def close(self, slot: int) -> None:
-        """Give a slot back."""
-        self._free.append(slot)
+    def submit(self, job: AudioJob) -> None:
+        """Queue a job."""
+        with self._wake:
+            self._jobs.append(job)
+            self._wake.notify()
 
-    def decode(self, jobs: list[tuple[int, np.ndarray]]):
-        """Yield (index of the job, pcm) for jobs (slot, codes [T, 16]); slots must differ. Finished ones come first."""
-        if not self._batched:
-            for index, (slot, codes) in enumerate(jobs):
-                tensor = torch.from_numpy(np.ascontiguousarray(codes.T))[None]
-                yield index, to_pcm(self._code2wav.push(tensor, self._state, slice(slot, slot + 1))[0])
-            return
-        by_length: dict[int, list[int]] = {}
-        for index, (_, codes) in enumerate(jobs):
-            by_length.setdefault(len(codes), []).append(index)
-        for indices in by_length.values():
-            slots = torch.tensor([jobs[i][0] for i in indices], device=self._device)
-            codes = torch.from_numpy(np.stack([jobs[i][1].T for i in indices])).to(self._device)
-            wave = self._code2wav.push(codes, self._state, slots)
-            samples = (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False)
-            for row, index in enumerate(indices):
-                yield index, samples[row].tobytes()
+    def stop(self) -> None:
+        """End the thread after the call it is in; queued jobs are dropped."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        torch.set_flush_denormal(True)  # the tails of silence otherwise cost a hundred times more on a CPU
+        try:
+            with torch.inference_mode():
+                while jobs := self._take():
+                    started = time.perf_counter()
+                    self._work(jobs)
+                    self.busy_s += time.perf_counter() - started
+        except Exception as error:
+            log.exception("the Code2Wav thread died")
+            self._on_failure(error)
+
+    def _take(self) -> list[AudioJob]:
+        """The jobs of the next call: one, or on a GPU the first job of every stream that has one. [] means stop."""
+        with self._wake:
+            while not (self._jobs or self._stopping):
+                self._wake.wait()
+            if self._stopping:
+                return []
+            if not self._batched:
+                return [self._jobs.popleft()]
+            taken: dict[int, AudioJob] = {}
+            rest = deque(job for job in self._jobs if taken.setdefault(job.slot, job) is not job)
+            self._jobs = rest
+            return list(taken.values())
+
+    def _work(self, jobs: list[AudioJob]) -> None:
+        for job, pcm in self._decode([job for job in jobs if job.codes is not None]):
+            job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
+        for job in jobs:
+            if job.end is not None:
+                self._state.reset(job.slot)
+                with self._wake:
+                    self._free.append(job.slot)
+                job.on_event(job.end)
+
+    def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
+        """Yield (job, int16 samples [1920 × T]); jobs of equal length share a call."""
+        by_length: dict[int, list[AudioJob]] = {}
+        for job in jobs:
+            by_length.setdefault(len(job.codes), []).append(job)
+        for group in by_length.values():
+            codes = torch.from_numpy(np.stack([job.codes.T for job in group])).to(self._device)
+            if len(group) == 1:
+                rows: slice | Tensor = slice(group[0].slot, group[0].slot + 1)
+            else:
+                rows = torch.tensor([job.slot for job in group], device=self._device)
+            samples = to_pcm(self._code2wav.push(codes, self._state, rows))
+            yield from zip(group, samples, strict=True)

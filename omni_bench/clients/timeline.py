@@ -68,6 +68,14 @@ class Timeline:
         return self.error is None and self.ended_ns is not None
 
     @property
+    def finished_ns(self) -> int:
+        """When the request stopped being in flight: its clean end, or the moment its failure was noticed."""
+        finished = self.ended_ns if self.ended_ns is not None else self.failed_ns
+        if finished is None:
+            raise ValueError(f"request {self.request_id} has neither ended_ns nor failed_ns")
+        return finished
+
+    @property
     def audio_bytes(self) -> int:
         """Bytes of audio payload received."""
         return sum(self.chunk_bytes)

@@ -1,0 +1,77 @@
+"""What the load generator adds to the times it reports, at each concurrency.
+
+    python benchmarks/client_overhead.py [--levels 1,4,8,16,32] [--requests 64]
+
+Runs the real load worker against the paced null server (both in processes of their own) and
+compares the client's TTFP and E2EL with the server's own account of the same requests: the
+difference is connection handling, HTTP, the event loops of both ends, and waiting for a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+from tabulate import tabulate
+
+from omni_bench.config.schema import ClientConfig, LoadConfig
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.null_server import NullServerProcess, Pace
+from omni_bench.load.plan import build_level_plans, prompts_needed
+from omni_bench.load.runner import run_level
+
+HEADERS = (
+    "concurrency",
+    "requests",
+    "failed",
+    "TTFP p50 +ms",
+    "TTFP p99 +ms",
+    "E2EL p50 +ms",
+    "lag p99 ms",
+    "in flight",
+)
+
+
+def main() -> None:
+    """Print one row a level."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--levels", default="1,4,8,16,32", help="concurrencies (default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=64, help="measured requests a level (default: %(default)s)")
+    arguments = parser.parse_args()
+    levels = [int(level) for level in arguments.levels.split(",")]
+    load = LoadConfig(kind="closed_loop", concurrency=levels, requests_per_level=arguments.requests)
+    client = ClientConfig(kind="openai_speech")
+    prompts = [
+        Prompt(id=str(number), text=f"Sentence {number}.", ref_text=None, ref_audio=None, language="en")
+        for number in range(prompts_needed(load))
+    ]
+    rows = []
+    pace = Pace(first_ms=50, interval_ms=20, chunk_ms=80, chunks=10)
+    with NullServerProcess(pace) as server, tempfile.TemporaryDirectory() as spool:
+        for plan in build_level_plans(prompts, load, client):
+            recording = run_level(
+                plan, base_url=server.base_url, client=client, spool_dir=Path(spool), on_event=lambda event: None
+            )
+            with urllib.request.urlopen(f"{server.base_url}/records", timeout=10) as response:
+                records = json.load(response)
+            completed = [timeline for timeline in recording.timelines if timeline.ok]
+            ttfp_ms, e2el_ms = [], []
+            for timeline in completed:
+                served = records[timeline.request_id]
+                first_ns = served["first_sent_ns"] - served["received_ns"]
+                whole_ns = served["last_sent_ns"] - served["received_ns"]
+                ttfp_ms.append((timeline.first_audio_ns - timeline.started_ns - first_ns) / 1e6)
+                e2el_ms.append((timeline.ended_ns - timeline.started_ns - whole_ns) / 1e6)
+            added = [*np.percentile(ttfp_ms, (50, 99)), np.percentile(e2el_ms, 50)] if completed else [None] * 3
+            lag_ms = recording.lag.p99_ms if recording.lag is not None else None
+            failed = len(recording.timelines) - len(completed)
+            rows.append((plan.concurrency, len(plan.measured), failed, *added, lag_ms, recording.peak_in_flight))
+    print(tabulate(rows, headers=HEADERS, floatfmt=".2f", missingval="n/a"))
+
+
+if __name__ == "__main__":
+    main()

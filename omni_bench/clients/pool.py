@@ -1,0 +1,59 @@
+"""The HTTP session of the load worker: keep-alive connections that are open before the clock starts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import aiohttp
+
+READ_BUFFER_BYTES = 1024 * 1024  # a read returns all that has arrived, whatever the chunking
+POOL_KEEPALIVE_S = 60.0  # longer than any pause between two requests of a slot
+
+
+@dataclass(frozen=True)
+class WireOptions:
+    """What the wire client needs of the client's configuration; plain values, so that it travels as JSON."""
+
+    sample_rate_hz: int
+    request_timeout_s: float
+    connect_timeout_s: float
+    max_audio_s: float
+
+
+def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.ClientSession:
+    """A session without limits, cookies, proxies or decompression of its own. Close it after use.
+
+    The deadline of a whole request is not aiohttp's but the caller's, so that an abort can end it.
+    """
+    headers = {"Accept-Encoding": "identity"}
+    if api_key is not None:
+        headers["Authorization"] = f"Bearer {api_key}"
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=POOL_KEEPALIVE_S),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_s),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=headers,
+        auto_decompress=False,
+        read_bufsize=READ_BUFFER_BYTES,
+    )
+
+
+async def warm_pool(session: aiohttp.ClientSession, url: str, n: int) -> int:
+    """Open ``n`` keep-alive connections by ``n`` concurrent GETs of ``url``; returns how many were answered.
+
+    All are begun before any can finish, so that each needs a connection of its own. A
+    request that fails is only not counted: the load that follows meets the same failure
+    and reports it by name. It has no deadline of its own: give it one.
+    """
+
+    async def get() -> bool:
+        try:
+            async with session.get(url, allow_redirects=False) as response:
+                while await response.content.readany():
+                    pass
+        except (aiohttp.ClientError, OSError):  # a connect timeout is a ClientError
+            return False
+        return True
+
+    return sum(await asyncio.gather(*(get() for _ in range(n))))

@@ -1,0 +1,74 @@
+"""Finding a server's error message in a response body, or in the middle of an audio stream. Pure functions."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Any
+
+MESSAGE_LIMIT_CHARS = 500
+TAIL_BYTES = 16 * 1024  # an error object that ends a stream is looked for in this much of its end
+MAX_CANDIDATES = 16  # places in that tail that are tried, so that a hostile tail costs nothing
+
+_ERROR_OBJECT_START = re.compile(rb'\{\s*"(?:error|detail)"\s*:')
+
+
+def shorten(text: str) -> str:
+    """One line of at most :data:`MESSAGE_LIMIT_CHARS` printable characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= MESSAGE_LIMIT_CHARS else line[: MESSAGE_LIMIT_CHARS - 3] + "..."
+
+
+def message_of(value: Any) -> str | None:
+    """The message of a decoded error body, or None if it is not one.
+
+    Understands ``{"error": {"message": ...}}`` and ``{"error": "..."}`` (OpenAI style) and
+    FastAPI's ``{"detail": ...}``.
+    """
+    if not isinstance(value, dict):
+        return None
+    if value.get("error"):
+        error = value["error"]
+        message = error.get("message") if isinstance(error, dict) else error
+        return shorten(message if isinstance(message, str) else json.dumps(error))
+    if value.get("detail"):
+        detail = value["detail"]
+        return shorten(detail if isinstance(detail, str) else json.dumps(detail))
+    return None
+
+
+def error_in_body(body: bytes) -> str | None:
+    """The error message of a JSON body or of an event stream (the first ``data:`` line that holds one)."""
+    text = body.decode("utf-8", errors="replace").strip()
+    candidates = [text] + [line[5:].strip() for line in text.splitlines() if line.startswith("data:")]
+    for candidate in candidates:
+        try:
+            message = message_of(json.loads(candidate))
+        except (ValueError, RecursionError):  # not JSON: not an error object
+            continue
+        if message is not None:
+            return message
+    return None
+
+
+def describe_body(body: bytes) -> str:
+    """The server's error message, or the start of the body as text, or "(empty body)"."""
+    return error_in_body(body) or shorten(body.decode("utf-8", errors="replace")) or "(empty body)"
+
+
+def error_at_end(tail: bytes) -> tuple[int, str] | None:
+    """The error object that ends a stream of samples: (its offset in ``tail``, its message), or None.
+
+    A raw stream has no place for an error, so some servers write the JSON object after (or
+    instead of) the samples. Only an object that parses and reaches the end counts: samples
+    cannot look like that by chance.
+    """
+    for match in islice(_ERROR_OBJECT_START.finditer(tail), MAX_CANDIDATES):
+        try:
+            message = message_of(json.loads(tail[match.start() :].decode("utf-8")))
+        except (ValueError, RecursionError):
+            continue
+        if message is not None:
+            return match.start(), message
+    return None

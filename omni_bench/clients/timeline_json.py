@@ -1,0 +1,87 @@
+"""Timelines as JSON objects: the form of ``requests.jsonl`` and of the load worker's events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.errors import StoreError
+
+_FIELD_NAMES = tuple(field.name for field in fields(Timeline))
+_TEXT_FIELDS = ("request_id", "prompt_id")
+_INT_FIELDS = ("concurrency", "scheduled_ns", "started_ns", "sample_width_bytes")
+_OPTIONAL_INT_FIELDS = (
+    "seed",
+    "headers_ns",
+    "first_byte_ns",
+    "first_audio_ns",
+    "ended_ns",
+    "failed_ns",
+    "sample_rate_hz",
+    "http_status",
+)
+_INT_LIST_FIELDS = ("chunk_arrived_ns", "chunk_bytes")
+
+
+def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
+    """All fields of a timeline as JSON values: tuples become lists, the error an object or null."""
+    values: dict[str, Any] = {name: getattr(timeline, name) for name in _FIELD_NAMES}
+    for name in _INT_LIST_FIELDS:
+        values[name] = list(values[name])
+    if timeline.error is not None:
+        values["error"] = {"kind": timeline.error.kind, "message": timeline.error.message}
+    return values
+
+
+def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
+    """The exact inverse of :func:`timeline_to_dict`; keys it does not know are ignored.
+
+    Raises StoreError when a field is missing or has the wrong type; the message names it.
+    """
+    missing = [name for name in _FIELD_NAMES if name not in values]
+    if missing:
+        raise StoreError(f"timeline {values.get('request_id', '?')!r}: missing field(s) {', '.join(missing)}")
+    known = {name: values[name] for name in _FIELD_NAMES}
+    for name in _TEXT_FIELDS:
+        _expect(known, name, isinstance(known[name], str), "a string")
+    for name in _INT_FIELDS:
+        _expect(known, name, _is_int(known[name]), "an integer")
+    for name in _OPTIONAL_INT_FIELDS:
+        _expect(known, name, known[name] is None or _is_int(known[name]), "an integer or null")
+    for name in _INT_LIST_FIELDS:
+        is_ints = isinstance(known[name], (list, tuple)) and all(_is_int(item) for item in known[name])
+        _expect(known, name, is_ints, "a list of integers")
+        known[name] = tuple(known[name])
+    same_length = len(known["chunk_arrived_ns"]) == len(known["chunk_bytes"])
+    _expect(known, "chunk_bytes", same_length, "as long as chunk_arrived_ns")
+    _expect(known, "sample_width_bytes", known["sample_width_bytes"] >= 1, "at least 1")
+    _expect(known, "warmup", isinstance(known["warmup"], bool), "true or false")
+    finished = (known["ended_ns"] is None) != (known["failed_ns"] is None)
+    _expect(known, "ended_ns", finished, "set where failed_ns is null, and the other way round")
+    known["error"] = _error_from(known)
+    _expect(known, "error", (known["error"] is None) == (known["failed_ns"] is None), "set exactly where failed_ns is")
+    return Timeline(**known)
+
+
+def _error_from(values: Mapping[str, Any]) -> RequestError | None:
+    error = values["error"]
+    if error is None:
+        return None
+    is_error = (
+        isinstance(error, Mapping) and isinstance(error.get("kind"), str) and isinstance(error.get("message"), str)
+    )
+    _expect(values, "error", is_error, "null or an object with the strings kind and message")
+    return RequestError(kind=error["kind"], message=error["message"])
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _expect(values: Mapping[str, Any], name: str, holds: bool, what: str) -> None:
+    if not holds:
+        shown = repr(values[name])
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise StoreError(f"timeline {values['request_id']!r}: {name} is {shown}; must be {what}")

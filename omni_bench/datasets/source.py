@@ -1,0 +1,90 @@
+"""What every reader of a data set hands to ``load.py``, and the checks that readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.errors import DatasetError
+
+MAX_LISTED_ROWS = 10
+
+
+@dataclass(frozen=True)
+class PromptSource:
+    """A data set that has been read and checked.
+
+    ``ids[i]`` is the id of row ``i`` in file order; ``take(i)`` makes its :class:`Prompt`.
+    Taking is separate from reading, so that a reference recording that is stored inside a
+    table is only written out for the prompts that a run really uses.
+    """
+
+    label: str
+    ids: tuple[str, ...]
+    take: Callable[[int], Prompt]
+
+
+def source_of(label: str, prompts: list[Prompt]) -> PromptSource:
+    """A :class:`PromptSource` over prompts that are already complete."""
+    return PromptSource(label, tuple(prompt.id for prompt in prompts), prompts.__getitem__)
+
+
+@dataclass
+class RowProblems:
+    """Collects what is wrong with rows, to report many at once instead of one a run."""
+
+    label: str
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, where: str, problem: str) -> None:
+        """Note one problem; ``where`` names the row ("line 12", "row 3")."""
+        self.problems.append(f"{where}: {problem}")
+
+    def raise_if_any(self) -> None:
+        """Raise a DatasetError that lists the first :data:`MAX_LISTED_ROWS` problems, if there is one."""
+        if not self.problems:
+            return
+        listed = "\n  ".join(self.problems[:MAX_LISTED_ROWS])
+        hidden = len(self.problems) - MAX_LISTED_ROWS
+        more = f"\n  and {hidden} more" if hidden > 0 else ""
+        raise DatasetError(f"{self.label} has {len(self.problems)} bad row(s):\n  {listed}{more}")
+
+
+def resolve_inside(folder: Path, relative: str) -> Path:
+    """The absolute path of the file ``relative`` in ``folder``, links and ``..`` resolved.
+
+    Raises ValueError, with a reason that fits after the row's name, if the path leaves the
+    folder or is not a file.
+    """
+    if "\0" in relative:
+        raise ValueError(f"path {relative!r} holds a NUL character")
+    base = folder.resolve()
+    try:
+        path = (base / relative).resolve()
+        inside, is_file = path.is_relative_to(base), path.is_file()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links
+        raise ValueError(f"path {shorten(relative)!r} cannot be read ({error.__class__.__name__})") from None
+    if not inside:
+        raise ValueError(f"path {shorten(relative)!r} leaves the data folder {base}")
+    if not is_file:
+        raise ValueError(f"no file {shorten(relative)!r} in {base}")
+    return path
+
+
+def bad_text(value: object, name: str) -> str | None:
+    """Why ``value`` cannot be used as the field ``name`` ("id", "text"), or None if it can."""
+    if not isinstance(value, str):
+        return f"{name} is {type(value).__name__}, not text"
+    if not value.strip():
+        return f"{name} is empty"
+    control = next((char for char in value if ord(char) < 32 or ord(char) == 127), None)
+    if control is not None:
+        return f"{name} holds the control character {control!r}"
+    return None
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """``text`` cut to ``limit`` characters, for messages."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

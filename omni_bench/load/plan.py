@@ -1,0 +1,111 @@
+"""The load plan: which request is sent in which level, decided before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from omni_bench.clients.openai_speech import build_body
+from omni_bench.errors import ConfigError, DatasetError
+
+if TYPE_CHECKING:  # the load worker imports this module and must stay light
+    from omni_bench.config.schema import ClientConfig, LoadConfig
+    from omni_bench.datasets.prompt import Prompt
+
+# Distinct warm-up prompts that a plan asks for, at most: enough for lengths to vary, few
+# enough that a data set of 200 serves five levels of 32 measured requests.
+WARMUP_POOL_PROMPTS = 16
+
+
+@dataclass(frozen=True)
+class PlannedRequest:
+    """One request to send. ``body`` is its JSON body; ``scheduled_offset_ns`` is its start
+    after the level's start in an open loop, None in a closed loop (it starts when a slot is free)."""
+
+    request_id: str
+    prompt_id: str
+    body: dict[str, Any]
+    seed: int | None
+    warmup: bool
+    scheduled_offset_ns: int | None
+
+
+@dataclass(frozen=True)
+class LevelPlan:
+    """One level of the sweep: its warm-up, which is never counted, and its measured requests."""
+
+    concurrency: int
+    warmup: tuple[PlannedRequest, ...]
+    measured: tuple[PlannedRequest, ...]
+
+
+def prompts_needed(load: LoadConfig) -> int:
+    """Prompts that :func:`build_level_plans` needs: every measured request its own, plus the warm-up pool.
+
+    The pool holds as many prompts as the largest level's warm-up has requests, but at most
+    :data:`WARMUP_POOL_PROMPTS`: warm-up may cycle over its prompts, it may only never use a
+    measured one.
+    """
+    return _measured_count(load) + min(_largest_warmup(load), WARMUP_POOL_PROMPTS)
+
+
+def build_level_plans(prompts: Sequence[Prompt], load: LoadConfig, client: ClientConfig) -> list[LevelPlan]:
+    """The levels in the order in which they run.
+
+    Level ``i`` of ``load.concurrency`` measures prompts ``i*R .. (i+1)*R`` with ``R =
+    load.requests_per_level``; the prompts after all measured ones are the warm-up pool, over
+    which the levels' warm-ups go on cycling. Request number ``k`` in this numbering (warm-up
+    after all measured) has seed ``client.seed + k``. Prompts and seeds belong to a level's
+    place in the list, so rotating the order (``load.rotate_levels``) changes neither.
+
+    Raises DatasetError when there are fewer prompts than :func:`prompts_needed`, ConfigError
+    when a concurrency is listed twice (request ids would not be unique).
+    """
+    if len(set(load.concurrency)) != len(load.concurrency):
+        raise ConfigError(f"load.concurrency={list(load.concurrency)} lists a level twice; each may be listed once")
+    needed = prompts_needed(load)
+    if len(prompts) < needed:
+        raise DatasetError(
+            f"the load plan needs {needed} prompts ({_measured_count(load)} measured, the rest for warm-up), "
+            f"got {len(prompts)}; lower load.requests_per_level or allow repeats (dataset.allow_repeats=true)"
+        )
+    measured_count = _measured_count(load)
+    pool = prompts[measured_count : measured_count + max(_largest_warmup(load), 1)]
+    levels = []
+    warmed_up = 0
+    for place, concurrency in enumerate(load.concurrency):
+        measured = []
+        for number in range(load.requests_per_level):
+            index = place * load.requests_per_level + number
+            request_id = f"c{concurrency}-{number:04d}"
+            measured.append(_planned(request_id, prompts[index], client, index, warmup=False))
+        warmup = []
+        for number in range(load.warmup_per_slot * concurrency):
+            prompt = pool[warmed_up % len(pool)]
+            request_id = f"c{concurrency}-w{number:04d}"
+            warmup.append(_planned(request_id, prompt, client, measured_count + warmed_up, warmup=True))
+            warmed_up += 1
+        levels.append(LevelPlan(concurrency=concurrency, warmup=tuple(warmup), measured=tuple(measured)))
+    first = load.rotate_levels % len(levels) if levels else 0
+    return levels[first:] + levels[:first]
+
+
+def _planned(request_id: str, prompt: Prompt, client: ClientConfig, index: int, *, warmup: bool) -> PlannedRequest:
+    seed = None if client.seed is None else client.seed + index
+    return PlannedRequest(
+        request_id=request_id,
+        prompt_id=prompt.id,
+        body=build_body(prompt, client, seed),
+        seed=seed,
+        warmup=warmup,
+        scheduled_offset_ns=None,
+    )
+
+
+def _measured_count(load: LoadConfig) -> int:
+    return len(load.concurrency) * load.requests_per_level
+
+
+def _largest_warmup(load: LoadConfig) -> int:
+    return load.warmup_per_slot * max(load.concurrency, default=0)

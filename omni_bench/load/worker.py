@@ -1,0 +1,253 @@
+"""The load generator, in a process of its own: ``python -m omni_bench.load.worker``.
+
+It does nothing but send requests and read the clock, so that no progress bar, file or judge
+can disturb its times. It imports the standard library, aiohttp and light modules of this
+package only. Its parent (:mod:`omni_bench.load.runner`) writes one job as a JSON line on its
+stdin, then perhaps an abort command; the worker writes events as JSON lines on its stdout.
+It ends with the job, at SIGTERM or SIGINT (finished audio is still written, the rest is
+reported as cancelled), and when its stdin ends, that is, when the parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from omni_bench.clients.abort import AbortReason, AbortSwitch
+from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.pool import open_session, warm_pool
+from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.errors import StoreError
+from omni_bench.load.closed_loop import ClosedLoopResult, run_closed_loop
+from omni_bench.load.events import (
+    LevelDone,
+    LevelJob,
+    LoadEvent,
+    RequestFinished,
+    RequestStarted,
+    WarmupDone,
+    WorkerError,
+    event_to_dict,
+)
+from omni_bench.load.lag import LagSampler
+from omni_bench.load.plan import PlannedRequest
+from omni_bench.load.recording import unsent_timeline
+
+JOB_LIMIT_BYTES = 2**30  # a job line carries the reference audio of all its requests
+ORPHAN_GRACE_S = 5.0  # after this an orphaned worker ends, whatever it is doing
+CANCELLED = AbortReason(
+    in_flight=RequestError("cancelled", "the run was interrupted while the request was in flight"),
+    unsent=RequestError("cancelled", "not sent: the run was interrupted"),
+)
+
+
+class EventWriter:
+    """Writes events from a thread of its own, so that a slow reader cannot block the event loop."""
+
+    def __init__(self, file_descriptor: int) -> None:
+        self._file_descriptor = file_descriptor
+        self._queue: queue.SimpleQueue[LoadEvent | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
+        self._thread.start()
+
+    def put(self, event: LoadEvent) -> None:
+        """Queue an event; returns at once."""
+        self._queue.put(event)
+
+    def close(self) -> None:
+        """Wait until everything queued is written."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_all(self) -> None:
+        while (event := self._queue.get()) is not None:
+            line = memoryview(json.dumps(event_to_dict(event)).encode() + b"\n")
+            try:
+                while line:
+                    line = line[os.write(self._file_descriptor, line) :]
+            except OSError:  # the parent is gone; its end of stdin ends the worker
+                return
+
+
+class LevelRun:
+    """One level: warm-up, measured phase, spooling. Used once."""
+
+    def __init__(self, job: LevelJob, events: EventWriter, abort: AbortSwitch) -> None:
+        self._job = job
+        self._events = events
+        self._abort = abort
+        self._api_key = os.environ[job.api_key_env] if job.api_key_env is not None else None
+        self._audio: dict[str, list[bytes]] = {}
+        self._no_server: RequestError | None = None
+        self._connect_failures_in_a_row = 0
+        planned = job.plan.warmup + job.plan.measured
+        self._payloads = {request.request_id: json.dumps(request.body).encode() for request in planned}
+
+    async def run(self) -> None:
+        """Do the level; the last event is ``level_done``. Raises StoreError when the audio cannot be written."""
+        plan = self._job.plan
+        async with open_session(self._job.options, self._api_key) as session:
+            await self._open_connections(session)
+            warmup = await self._phase(session, plan.warmup)
+            completed = sum(timeline.ok for timeline in warmup.timelines)
+            self._events.put(WarmupDone(plan.concurrency, completed, len(plan.warmup) - completed))
+            await self._open_connections(session)  # the server may have closed some in the warm-up's tail
+            with _garbage_collection_paused():
+                async with LagSampler() as sampler:
+                    measured = await self._phase(session, plan.measured)
+                lag = sampler.result() if measured.timelines else None
+        spooled = self._spool()
+        self._events.put(
+            LevelDone(
+                concurrency=plan.concurrency,
+                window_start_ns=measured.window_start_ns,
+                window_end_ns=measured.window_end_ns,
+                peak_in_flight=measured.peak_in_flight,
+                lag=lag,
+                spooled=spooled,
+            )
+        )
+
+    def _stopped(self) -> RequestError | None:
+        """Why nothing more is sent, or None."""
+        return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
+
+    async def _open_connections(self, session: aiohttp.ClientSession) -> None:
+        if self._stopped() is not None:
+            return
+        with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
+            async with self._abort.deadline(self._job.options.connect_timeout_s):
+                await warm_pool(session, self._job.health_url, self._job.plan.concurrency)
+
+    async def _phase(self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]) -> ClosedLoopResult:
+        concurrency = self._job.plan.concurrency
+
+        async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
+            self._events.put(RequestStarted(request.request_id, request.prompt_id, request.warmup))
+            timeline, audio = await stream_request(
+                session,
+                self._job.speech_url,
+                request,
+                self._payloads[request.request_id],
+                concurrency=concurrency,
+                scheduled_ns=scheduled_ns,
+                options=self._job.options,
+                abort=self._abort,
+            )
+            if not request.warmup and (timeline.ok or audio):
+                self._audio[request.request_id] = audio
+            self._note_connect_failure(timeline)
+            self._events.put(RequestFinished(self._without_key(timeline)))
+            return timeline
+
+        result = await run_closed_loop(planned, concurrency, send, should_stop=lambda: self._stopped() is not None)
+        error = self._stopped()
+        if error is not None:
+            for request in result.unsent:
+                timeline = unsent_timeline(request, concurrency, error, time.perf_counter_ns())
+                self._events.put(RequestFinished(timeline))
+        return result
+
+    def _without_key(self, timeline: Timeline) -> Timeline:
+        """Some servers repeat a refused key in their message; it must not get into a run folder."""
+        if self._api_key is None or timeline.error is None:
+            return timeline
+        message = timeline.error.message.replace(self._api_key, "***")
+        return replace(timeline, error=replace(timeline.error, message=message))
+
+    def _note_connect_failure(self, timeline: Timeline) -> None:
+        """Give up what is unsent once twice as many requests in a row as there are slots got no connection.
+
+        Requests that are in flight go on: a server may refuse newcomers and still serve them.
+        """
+        if timeline.error is None or timeline.error.kind != "connect":
+            self._connect_failures_in_a_row = 0
+            return
+        self._connect_failures_in_a_row += 1
+        if self._connect_failures_in_a_row >= max(8, 2 * self._job.plan.concurrency):
+            count = self._connect_failures_in_a_row
+            self._no_server = RequestError(
+                "connect", f"not sent: {count} requests in a row got no connection; the last: {timeline.error.message}"
+            )
+
+    def _spool(self) -> tuple[str, ...]:
+        for request_id, audio in self._audio.items():
+            path = Path(self._job.spool_dir) / f"{request_id}.pcm"
+            try:
+                with open(path, "wb") as file:
+                    file.writelines(audio)
+            except OSError as error:
+                raise StoreError(f"cannot write the audio of request {request_id} to {path}: {error}") from error
+        return tuple(self._audio)
+
+
+@contextlib.contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+async def _read_commands(stdin: asyncio.StreamReader, abort: AbortSwitch) -> None:
+    """Obey abort commands until stdin ends, which means that the parent is gone."""
+    while line := await stdin.readline():
+        command: dict[str, Any] = json.loads(line)
+        abort.trip(AbortReason(RequestError(**command["in_flight"]), RequestError(**command["unsent"])))
+    abort.trip(CANCELLED)
+    asyncio.get_running_loop().call_later(ORPHAN_GRACE_S, os._exit, 3)
+
+
+async def _main(events: EventWriter) -> int:
+    loop = asyncio.get_running_loop()
+    stdin = asyncio.StreamReader(limit=JOB_LIMIT_BYTES)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
+    line = await stdin.readline()
+    if not line.endswith(b"\n"):
+        return 3  # the parent died before it had written the job
+    job = LevelJob.from_dict(json.loads(line))
+    abort = AbortSwitch()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, abort.trip, CANCELLED)
+    commands = loop.create_task(_read_commands(stdin, abort))
+    try:
+        await LevelRun(job, events, abort).run()
+    except StoreError as error:
+        events.put(WorkerError(str(error)))
+        return 1
+    finally:
+        commands.cancel()
+    return 0
+
+
+def main() -> int:
+    """Run one job from stdin; returns the exit status."""
+    events_descriptor = os.dup(1)
+    os.dup2(2, 1)  # a stray print must not end up between the events
+    events = EventWriter(events_descriptor)
+    try:
+        return asyncio.run(_main(events))
+    finally:
+        events.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""The summary of one level: distributions, rates, the E2EL fit, counts of failures, and whether it may be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from omni_bench.clients.timeline import Timeline
+from omni_bench.load.lag import LoopLag
+from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
+from omni_bench.metrics.request import RequestMetrics
+from omni_bench.metrics.summary import Summary, summarise
+from omni_bench.metrics.window import throughput
+
+FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
+FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
+
+
+@dataclass(frozen=True)
+class Slo:
+    """The service level of goodput: upper limits, each None if it is not asked for."""
+
+    ttfp_ms: float | None = None
+    stall_s: float | None = None
+
+
+@dataclass(frozen=True)
+class E2elFit:
+    """E2EL = intercept + slope · audio length: the fixed cost, and the marginal real-time factor."""
+
+    intercept_ms: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    """One level of a run.
+
+    ``errors``: failed requests by error kind; ``invalid``: successful requests whose audio
+    failed a check, by reason (one request may have several). ``distributions``: by the
+    names of REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS. ``valid`` is false,
+    with the reasons in words, when the level makes no performance claim.
+    """
+
+    concurrency: int
+    arrival: str
+    requests: int
+    completed: int
+    failed: int
+    errors: dict[str, int]
+    invalid: dict[str, int]
+    valid: bool
+    invalid_reasons: tuple[str, ...]
+    lag: LoopLag | None
+    distributions: dict[str, Summary]
+    scalars: dict[str, float | None]
+
+    def metrics_json(self) -> dict[str, dict[str, Any]]:
+        """``metrics`` of run.json: name -> {unit, better, n, mean, std, p50, p90, p95, p99}.
+
+        The value of a level-wide metric is its ``mean``, with the number of requests it was
+        made from as ``n`` and no spread.
+        """
+        result: dict[str, dict[str, Any]] = {}
+        for name, metric in METRICS.items():
+            if name in self.distributions:
+                summary = self.distributions[name]
+            else:
+                value = self.scalars[name]
+                count = self.requests if name == "goodput" else self.completed
+                summary = Summary(
+                    n=count if value is not None else 0, mean=value, std=None, p50=None, p90=None, p95=None, p99=None
+                )
+            result[name] = {"unit": metric.unit, "better": metric.better, **asdict(summary)}
+        return result
+
+
+def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | None:
+    """Theil–Sen line of E2EL over audio length (median of pairwise slopes; Theil 1950, Sen 1968).
+
+    The intercept is median(E2EL) − slope · median(audio). None with fewer than 8 points, or
+    when the audio lengths hardly vary: p90 − p10 below a tenth of their median leaves the
+    slope to noise.
+    """
+    if len(audio_s) < FIT_MIN_POINTS:
+        return None
+    p10, p50, p90 = np.percentile(audio_s, (10, 50, 90))
+    if p90 - p10 <= FIT_MIN_SPREAD * p50:
+        return None
+    fit = stats.theilslopes(np.asarray(e2el_ms) / 1e3, np.asarray(audio_s), method="separate")
+    return E2elFit(intercept_ms=float(fit.intercept) * 1e3, slope=float(fit.slope))
+
+
+def goodput(
+    metrics: Sequence[RequestMetrics], ok_ids: set[str], invalid: Mapping[str, tuple[str, ...]], slo: Slo | None
+) -> float | None:
+    """Share of all requests that succeeded with valid audio within the limits; None without an SLO.
+
+    A request whose metric is None (no audio; stalls of a single chunk) has not shown that it
+    meets a limit on it, so it does not count.
+    """
+    if slo is None or not metrics:
+        return None
+
+    def within(value: float | None, limit: float | None) -> bool:
+        return limit is None or (value is not None and value <= limit)
+
+    good = sum(
+        request.request_id in ok_ids
+        and not invalid.get(request.request_id)
+        and within(request.ttfp_ms, slo.ttfp_ms)
+        and within(request.stall_s, slo.stall_s)
+        for request in metrics
+    )
+    return good / len(metrics)
+
+
+def summarise_level(
+    concurrency: int,
+    timelines: Sequence[Timeline],
+    metrics: Sequence[RequestMetrics],
+    invalid: Mapping[str, tuple[str, ...]],
+    *,
+    lag: LoopLag | None = None,
+    lag_budget_ms: float | None = None,
+    slo: Slo | None = None,
+    arrival: str = "closed_loop",
+) -> LevelSummary:
+    """Summarise the measured requests of a level.
+
+    ``metrics[i]`` belongs to ``timelines[i]``; ``invalid``: request id -> reasons from
+    :func:`omni_bench.metrics.validity.audio_faults` (ids without reasons may be left out;
+    those of failed requests are not counted, they are failures already). The level is valid
+    only if every request succeeded with valid audio and the client kept its lag budget.
+    Raises ValueError when the two sequences do not belong together.
+    """
+    ids = [timeline.request_id for timeline in timelines]
+    if ids != [request.request_id for request in metrics]:
+        raise ValueError("timelines and metrics are not of the same requests in the same order")
+    ok_ids = {timeline.request_id for timeline in timelines if timeline.ok}
+    errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
+    faulty = {request_id: invalid[request_id] for request_id in ids if request_id in ok_ids and invalid.get(request_id)}
+    faults = Counter(reason for reasons in faulty.values() for reason in reasons)
+    fitted = [request for request in metrics if request.audio_s and request.e2el_ms is not None]
+    fit = e2el_fit([request.audio_s for request in fitted], [request.e2el_ms for request in fitted])
+    rates = throughput(timelines, concurrency)
+    reasons = _invalid_reasons(len(timelines), errors, len(faulty), faults, lag, lag_budget_ms)
+    return LevelSummary(
+        concurrency=concurrency,
+        arrival=arrival,
+        requests=len(timelines),
+        completed=len(ok_ids),
+        failed=len(timelines) - len(ok_ids),
+        errors=dict(errors.most_common()),
+        invalid=dict(faults.most_common()),
+        valid=not reasons,
+        invalid_reasons=reasons,
+        lag=lag,
+        distributions={metric.name: _distribution(metric.name, metrics) for metric in REQUEST_METRICS},
+        scalars={
+            "audio_per_s": rates.audio_per_s,
+            "audio_per_s_steady": rates.audio_per_s_steady,
+            "requests_per_s": rates.requests_per_s,
+            "e2el_intercept_ms": fit.intercept_ms if fit is not None else None,
+            "e2el_slope": fit.slope if fit is not None else None,
+            "goodput": goodput(metrics, ok_ids, faulty, slo),
+        },
+    )
+
+
+def _distribution(name: str, metrics: Sequence[RequestMetrics]) -> Summary:
+    """One value a request, or the values of all requests together where a request has many."""
+    values = [getattr(request, name) for request in metrics]
+    if any(isinstance(value, tuple) for value in values):
+        return summarise((value for many in values for value in many), requests=sum(bool(many) for many in values))
+    return summarise(values)
+
+
+def _invalid_reasons(
+    requests: int,
+    errors: Counter[str],
+    faulty: int,
+    faults: Counter[str],
+    lag: LoopLag | None,
+    lag_budget_ms: float | None,
+) -> tuple[str, ...]:
+    reasons = []
+    if requests == 0:
+        reasons.append("no request was measured")
+    if errors:
+        reasons.append(f"{errors.total()} of {requests} requests failed ({_counts(errors)})")
+    if faulty:
+        reasons.append(f"{faulty} of {requests} requests have invalid audio ({_counts(faults)})")
+    if lag is not None and lag_budget_ms is not None and lag.p99_ms > lag_budget_ms:
+        reasons.append(f"the client's event loop lagged {lag.p99_ms:.1f} ms at p99, budget {lag_budget_ms:g} ms")
+    return tuple(reasons)
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counter.most_common())

@@ -1,0 +1,106 @@
+"""The metrics of one request, from its raw timeline (and its samples, for the time to first audio)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from omni_bench.clients.timeline import Timeline
+from omni_bench.errors import StoreError
+from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.stalls import playback, sample_played_ns
+
+NS_PER_MS = 1e6
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class RequestMetrics:
+    """Metrics of :data:`omni_bench.metrics.definitions.REQUEST_METRICS`; None (or empty) where there is none.
+
+    ``stalls`` is how many pauses make up ``stall_s``. The text metrics are of omni chat and
+    None for speech. All are None for a request that failed: only successful requests have a
+    performance.
+    """
+
+    request_id: str
+    queue_ms: float | None = None
+    ttfp_ms: float | None = None
+    ttfp_sched_ms: float | None = None
+    ttfa_ms: float | None = None
+    e2el_ms: float | None = None
+    audio_s: float | None = None
+    rtf: float | None = None
+    decode_rtf: float | None = None
+    icl_ms: tuple[float, ...] = ()
+    stalls: int | None = None
+    stall_s: float | None = None
+    prebuffer_s: float | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    itl_ms: tuple[float, ...] = ()
+
+
+def request_metrics(timeline: Timeline, pcm: bytes | None) -> RequestMetrics:
+    """Derive the metrics of one request; formulas as in the metric definitions, version 1.
+
+    ``pcm``: the payload as received (s16le mono), or None if it was not kept, in which case
+    there is no TTFA. TTFA is the moment a player that starts at the first audio, plays at
+    real time and waits when it runs dry (:mod:`omni_bench.metrics.stalls`) comes to the first
+    sample of the first audible 20 ms window, minus ``started``: silence that a server sends
+    ahead of the voice is part of it. Raises StoreError when ``pcm`` is not this request's.
+    """
+    if pcm is not None and len(pcm) != timeline.audio_bytes:
+        raise StoreError(
+            f"request {timeline.request_id}: its audio has {len(pcm)} bytes, its timeline {timeline.audio_bytes}"
+        )
+    if not timeline.ok or timeline.ended_ns is None:
+        return RequestMetrics(request_id=timeline.request_id)
+    rate_hz = timeline.sample_rate_hz
+    chunk_samples = timeline.chunk_samples
+    samples = sum(chunk_samples)
+    audio_s = samples / rate_hz if rate_hz is not None else None
+    e2el_s = (timeline.ended_ns - timeline.started_ns) / NS_PER_S
+    played = playback(timeline.chunk_arrived_ns, chunk_samples, rate_hz) if rate_hz is not None else None
+    return RequestMetrics(
+        request_id=timeline.request_id,
+        queue_ms=(timeline.started_ns - timeline.scheduled_ns) / NS_PER_MS,
+        ttfp_ms=_ms_between(timeline.started_ns, timeline.first_audio_ns),
+        ttfp_sched_ms=_ms_between(timeline.scheduled_ns, timeline.first_audio_ns),
+        ttfa_ms=_ttfa_ms(timeline, pcm),
+        e2el_ms=(timeline.ended_ns - timeline.started_ns) / NS_PER_MS,
+        audio_s=audio_s,
+        rtf=e2el_s / audio_s if audio_s else None,
+        decode_rtf=_decode_rtf(timeline, samples),
+        icl_ms=tuple((after - before) / NS_PER_MS for before, after in pairwise(timeline.chunk_arrived_ns)),
+        stalls=played.stalls if played is not None else None,
+        stall_s=played.stall_s if played is not None else None,
+        prebuffer_s=played.prebuffer_s if played is not None else None,
+    )
+
+
+def _ms_between(start_ns: int, end_ns: int | None) -> float | None:
+    return None if end_ns is None else (end_ns - start_ns) / NS_PER_MS
+
+
+def _decode_rtf(timeline: Timeline, samples: int) -> float | None:
+    """(ended − first_audio) / (audio − first chunk's audio); None with one chunk, or no audio after the first."""
+    later_samples = samples - (timeline.chunk_samples[0] if timeline.chunk_bytes else 0)
+    if len(timeline.chunk_bytes) < 2 or later_samples <= 0:
+        return None
+    if timeline.ended_ns is None or timeline.first_audio_ns is None or timeline.sample_rate_hz is None:
+        return None
+    decode_s = (timeline.ended_ns - timeline.first_audio_ns) / NS_PER_S
+    return decode_s / (later_samples / timeline.sample_rate_hz)
+
+
+def _ttfa_ms(timeline: Timeline, pcm: bytes | None) -> float | None:
+    if pcm is None or timeline.sample_rate_hz is None:
+        return None
+    audible = first_audible_sample(samples_from_pcm(pcm), timeline.sample_rate_hz)
+    if audible is None:
+        return None
+    played_ns = sample_played_ns(
+        timeline.chunk_arrived_ns, timeline.chunk_samples, timeline.sample_rate_hz, sample_index=audible
+    )
+    return (played_ns - timeline.started_ns) / NS_PER_MS

@@ -1,0 +1,105 @@
+"""Numbers and texts for people: units, n/a for what is missing, and markdown that cannot be broken out of."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+NA = "n/a"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """``value`` to ``digits`` significant digits but with all digits before the point; n/a for None.
+
+    1234.5 -> "1234", 12.345 -> "12.3", 0.12345 -> "0.123" (three digits).
+    """
+    if value is None or not math.isfinite(value):
+        return NA
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    decimals = max(digits - 1 - magnitude, 0)
+    return f"{value:.{min(decimals, 9)}f}"
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """``value`` with a fixed number of decimals; n/a for None."""
+    return NA if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Milliseconds: one decimal below 100, none above."""
+    return fixed(value, 1 if value is not None and abs(value) < 99.95 else 0)
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction of JSON as the percentage that people read: 0.0123 -> "1.23 %"."""
+    shown = fixed(None if fraction is None else 100 * fraction, 2)
+    return shown if shown == NA else f"{shown} %"
+
+
+def count(value: int | None) -> str:
+    """A count; n/a for None."""
+    return NA if value is None else str(value)
+
+
+def pair(first: str, second: str) -> str:
+    """Two figures in one cell; one n/a if both are missing."""
+    return NA if first == second == NA else f"{first} / {second}"
+
+
+def escape_markdown(text: object) -> str:
+    """``text`` as one line of plain text in markdown: for cells, headings and list items.
+
+    Markup, HTML and table pipes are escaped; line breaks and other control characters become spaces.
+    """
+    plain = "".join(char if char.isprintable() else " " for char in str(text))
+    plain = re.sub(r"([\\`*_{}\[\]|~$])", r"\\\1", " ".join(plain.split()))
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` cut to at most ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A fenced block that ``text`` cannot end: the fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def server_says(run: Mapping[str, Any], name: str) -> str | None:
+    """A text that the server's /health stated under ``name``; None if it did not, or not as text."""
+    health = run["provenance"]["target"]["description"].get("health")
+    value = health.get(name) if isinstance(health, Mapping) else None
+    return value if isinstance(value, str) and value else None
+
+
+def target_name(run: Mapping[str, Any]) -> str:
+    """What was measured, in a few words: kind, and the model that the server names."""
+    target = run["provenance"]["target"]
+    model = server_says(run, "model") or (run["provenance"]["config"].get("client") or {}).get("model")
+    return f"{target['kind']} ({model})" if isinstance(model, str) and model else target["kind"]
+
+
+def hardware_name(run: Mapping[str, Any]) -> str:
+    """The card or CPU that the server ran on, "unknown hardware" if an external server does not say.
+
+    The server's own word (``device_name`` of its /health) goes first; a server launched
+    here ran on this machine.
+    """
+    provenance = run["provenance"]
+    target, hardware = provenance["target"], provenance["hardware"]
+    device_name, device = server_says(run, "device_name"), server_says(run, "device")
+    if device_name and device_name != "cpu":
+        return device_name
+    if target["kind"] != "reference":
+        return "CPU (model unknown)" if device_name == "cpu" else "unknown hardware"
+    if hardware["gpus"] and device_name != "cpu" and not (device or "").startswith("cpu"):
+        return hardware["gpus"][0]["name"]
+    cores = f", {hardware['cpu_cores']} cores" if hardware["cpu_cores"] else ""
+    return f"{hardware['cpu'] or 'CPU (model unknown)'}{cores}"

@@ -1,0 +1,201 @@
+"""report.md: what was measured, the table to paste, why it may be trusted, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omni_bench.report.format import NA, code_block, escape_markdown, fixed, hardware_name, target_name
+from omni_bench.report.table import accuracy_table, fit_table, lag_table, level_table, percentile_table
+from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
+
+WORST_UTTERANCES = 10
+REJECTED_REQUESTS = 20
+OVERVIEW = "overview.png"
+
+
+def render_report(
+    run: Mapping[str, Any],
+    utterances: Sequence[Mapping[str, Any]] = (),
+    requests: Sequence[Mapping[str, Any]] = (),
+    plots: Sequence[str] = (),
+) -> str:
+    """The report of a run as markdown.
+
+    ``run``: run.json, valid by its schema. ``utterances`` and ``requests``: lines of
+    utterances.jsonl and requests.jsonl. ``plots``: paths of images relative to the report; the
+    overview is shown, the others linked. Raises StoreError for a line of utterances that lacks a field.
+    """
+    parts = [
+        f"# omni-bench: {escape_markdown(run['scenario'])}",
+        _facts(run),
+        _verdict(run),
+        level_table(run) if run["levels"] else "No level was measured.",
+        _legend(run),
+        _images(plots),
+        _section("Rejected requests", _rejected(requests)),
+        _section("Accuracy", accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None),
+        _worst(run, utterances),
+        _section("Fixed and marginal cost", _fit(run)),
+        _section("The client's own error", _lag(run)),
+        _section("All figures", _percentiles(run)),
+        _section("Reproduce", _reproduce(run)),
+        _section("Versions", _versions(run)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(title: str, body: str | None) -> str | None:
+    return f"## {title}\n\n{body}" if body else None
+
+
+def _facts(run: Mapping[str, Any]) -> str:
+    provenance = run["provenance"]
+    prompts, judge = provenance["prompts"], provenance["judge"]
+    duration = f", {fixed(run['duration_s'], 0)} s" if run["duration_s"] is not None else ""
+    heard = f"{escape_markdown(judge['name'])}, {_short(judge['sha256'])}" if judge else "none, speech was not checked"
+    facts = {
+        "scenario": escape_markdown(run.get("description") or run["scenario"]),
+        "target": escape_markdown(_with_commit(target_name(run), provenance["target"])),
+        "hardware": escape_markdown(hardware_name(run)),
+        "date": f"{escape_markdown(run['started_utc'])}{duration}",
+        "prompts": f"{prompts['count']} of {escape_markdown(prompts['dataset'])} "
+        f"({escape_markdown(prompts['locale'])}), {_short(prompts['sha256'])}",
+        "judge": heard,
+        "omni-bench": escape_markdown(_with_commit(provenance["harness"]["version"], provenance["harness"])),
+    }
+    return "\n".join(f"- **{name}**: {value}" for name, value in facts.items())
+
+
+def _verdict(run: Mapping[str, Any]) -> str | None:
+    if run["valid"]:
+        return None
+    reasons = "\n".join(f"> - {escape_markdown(reason)}" for reason in run["invalid_reasons"])
+    return f"> **This run makes no performance claim.**\n>\n{reasons}"
+
+
+def _legend(run: Mapping[str, Any]) -> str:
+    notes = [
+        "c: requests in flight. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
+        "below 1 is faster than real time. ICL: gap between audio chunks. stalls: pauses of a player that starts with "
+        "the first chunk. audio/s: seconds of audio per second.",
+    ]
+    counts = [level["metrics"]["ttfp_ms"]["n"] for level in run["levels"] if "ttfp_ms" in level["metrics"]]
+    if counts:
+        span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+        notes.append(
+            f"Percentiles by linear interpolation over {span} requests a level. p95 is given from 59 requests on and "
+            "p99 from 299: below that no distribution-free 95 % upper bound on them exists."
+        )
+    if run["provenance"]["judge"]:
+        notes.append(
+            "WER and CER are of the whole level (edits over reference words or characters); "
+            "failed, empty and silent requests count as 100 %."
+        )
+    for level in run["levels"]:
+        broken = {**level["errors"], **level["invalid"]}
+        if broken:
+            listed = ", ".join(f"{escape_markdown(name)} {number}" for name, number in broken.items())
+            notes.append(f"c = {level['concurrency']}: {listed}.")
+    return "\n\n".join(notes)
+
+
+def _images(plots: Sequence[str]) -> str | None:
+    if not plots:
+        return None
+    overview = [f"![overview]({path})" for path in plots if path.endswith(OVERVIEW)]
+    others = [f"[{path}]({path})" for path in plots if not path.endswith(OVERVIEW)]
+    return "\n\n".join([*overview, *([" · ".join(others)] if others else [])])
+
+
+def _rejected(requests: Sequence[Mapping[str, Any]]) -> str | None:
+    rejected = [record for record in requests if is_rejected(record)]
+    if not rejected:
+        return None
+    shown = min(len(rejected), REJECTED_REQUESTS)
+    intro = f"{len(rejected)} of {len(requests)} requests failed or gave invalid audio; the first {shown}."
+    return f"{intro}\n\n{rejected_table(rejected, shown)}"
+
+
+def _worst(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]]) -> str | None:
+    if not run["provenance"]["judge"]:
+        return None
+    damaged = by_damage(utterances)
+    if not utterances:
+        body = "No utterance is on record."
+    elif not damaged:
+        body = f"None: the judge heard every word of {len(utterances)} utterances."
+    else:
+        shown = min(len(damaged), WORST_UTTERANCES)
+        intro = (
+            f"{len(damaged)} of {len(utterances)} utterances differ from their text; the worst {shown}. "
+            "~~missing~~, **added**, ~~said~~ → **heard**."
+        )
+        body = f"{intro}\n\n{utterance_table(damaged, shown)}"
+    return f"## Worst utterances\n\n{body}"
+
+
+def _fit(run: Mapping[str, Any]) -> str | None:
+    if not run["levels"]:
+        return None
+    note = (
+        "E2EL = intercept + slope × audio length (Theil–Sen): comparable between runs with different audio lengths. "
+        f"{NA}: too few requests, or lengths that hardly differ."
+    )
+    return f"{fit_table(run)}\n\n{note}"
+
+
+def _lag(run: Mapping[str, Any]) -> str | None:
+    if not run["levels"]:
+        return None
+    note = "How late the client's event loop ran while it measured; no time in this report is more exact than that."
+    return f"{lag_table(run)}\n\n{note}"
+
+
+def _percentiles(run: Mapping[str, Any]) -> str | None:
+    if not any(summary["n"] for level in run["levels"] for summary in level["metrics"].values()):
+        return None
+    return (
+        f"<details><summary>mean, standard deviation and percentiles</summary>\n\n{percentile_table(run)}\n\n</details>"
+    )
+
+
+def _reproduce(run: Mapping[str, Any]) -> str:
+    command = run["provenance"]["command"]
+    config = "The resolved configuration is `provenance.config` in run.json."
+    return f"{code_block(shlex.join(command), 'sh')}\n\n{config}" if command else config
+
+
+def _versions(run: Mapping[str, Any]) -> str:
+    software, hardware = run["provenance"]["software"], run["provenance"]["hardware"]
+    packages = [f"{name} {version}" for name, version in software["packages"].items() if version]
+    gpus = [f"{gpu['name']} (driver {gpu.get('driver') or NA})" for gpu in hardware["gpus"]]
+    cuda = [f"CUDA {hardware['cuda']}"] if hardware["cuda"] else []
+    memory = hardware["memory_bytes"]
+    machine = [
+        hardware["cpu"] or "CPU (model unknown)",
+        f"{hardware['cpu_cores'] or NA} cores",
+        f"{memory / 2**30:.0f} GiB" if memory else NA,
+    ]
+    lines = [
+        f"- Python {escape_markdown(software['python'])}, {escape_markdown(software['platform'])}",
+        f"- {escape_markdown(', '.join(packages)) or NA}",
+        f"- client machine: {escape_markdown(', '.join([*machine, *gpus, *cuda]))}",
+    ]
+    return "\n".join(lines)
+
+
+def _with_commit(name: str, source: Mapping[str, Any]) -> str:
+    """``name``, with version and commit where they are known, and whether there were uncommitted changes."""
+    words = [name]
+    version = source.get("version")
+    if version and version != name:
+        words.append(version)
+    if source.get("commit"):
+        words.append(f"commit {source['commit'][:12]}" + (" with uncommitted changes" if source.get("dirty") else ""))
+    return ", ".join(words)
+
+
+def _short(sha256: str | None) -> str:
+    return f"sha256 {sha256[:12]}" if sha256 else f"sha256 {NA}"

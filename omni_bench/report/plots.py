@@ -1,0 +1,250 @@
+"""The plots of a run: each headline figure against concurrency, one PNG each, and an overview.
+
+Only matplotlib's object interface is used: there is no global state, so that plots can be
+drawn from any thread and beside other users of matplotlib.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from omni_bench.report.format import hardware_name, number, percent, target_name
+from omni_bench.report.table import metric_value
+from omni_bench.store.files import write_atomically
+
+Level = Mapping[str, Any]
+Figures = Callable[[Level], tuple[float | None, float | None]]
+
+# Colours of Okabe and Ito, which people with colour blindness can tell apart.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"
+DPI = 144
+SINGLE_SIZE, OVERVIEW_SIZE = (6.4, 4.2), (14.0, 7.8)
+HEADROOM = 1.22  # room above the highest point for the legend
+MAX_ON_AXIS = 1e12  # anything beyond is not a measurement
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a plot. ``figures`` gives a level's value and the upper end of its spread (or None)."""
+
+    label: str
+    colour: str
+    figures: Figures
+    style: str = "-"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot; ``reference`` is a horizontal line that means something: (value, label)."""
+
+    name: str
+    title: str
+    y_label: str
+    lines: tuple[Line, ...]
+    show: Callable[[float | None], str]
+    reference: tuple[float, str] | None = None
+
+
+def _spread(metric: str) -> Figures:
+    return lambda level: (metric_value(level, metric, "p50"), metric_value(level, metric, "p90"))
+
+
+def _level_wide(metric: str) -> Figures:
+    return lambda level: (metric_value(level, metric, "mean"), None)
+
+
+def _rate(name: str) -> Figures:
+    def figures(level: Level) -> tuple[float | None, float | None]:
+        value = (level["accuracy"] or {}).get(name)
+        return (None if value is None else 100 * value, None)
+
+    return figures
+
+
+PLOTS = (
+    Plot("ttfp", "Time to first packet", "TTFP (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttfp_ms")),), number),
+    Plot(
+        "rtf",
+        "Real-time factor",
+        "RTF (E2EL / audio)",
+        (Line("p50, bar up to p90", BLUE, _spread("rtf")),),
+        number,
+        (1.0, "real time"),
+    ),
+    Plot("e2el", "End-to-end latency", "E2EL (ms)", (Line("p50, bar up to p90", BLUE, _spread("e2el_ms")),), number),
+    Plot(
+        "audio_per_s",
+        "Throughput",
+        "audio seconds per second",
+        (
+            Line("whole level", BLUE, _level_wide("audio_per_s")),
+            Line("steady state", GREEN, _level_wide("audio_per_s_steady"), "--"),
+        ),
+        number,
+    ),
+    Plot(
+        "wer",
+        "Word and character error rate",
+        "errors (%)",
+        (Line("WER", ORANGE, _rate("wer")), Line("CER", GREY, _rate("cer"), "--")),
+        lambda value: percent(None if value is None else value / 100),
+    ),
+)
+
+
+def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write one PNG for each of :data:`PLOTS` and overview.png into ``folder``; their paths, overview first.
+
+    A level without a value is left out of that line; a plot without any says so. Raises StoreError.
+    """
+    levels = sorted(run["levels"], key=lambda level: level["concurrency"])
+    paths = [folder / "overview.png"]
+    _save(_overview(run, levels), paths[0])
+    for plot in PLOTS:
+        figure = Figure(figsize=SINGLE_SIZE, dpi=DPI, layout="constrained")
+        axes = figure.add_subplot()
+        _draw(axes, plot, levels)
+        axes.set_title(f"{plot.title}\n", loc="left", fontsize=12, fontweight="bold")
+        axes.text(0, 1.025, _subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
+        paths.append(folder / f"{plot.name}.png")
+        _save(figure, paths[-1])
+    return paths
+
+
+def _overview(run: Mapping[str, Any], levels: Sequence[Level]) -> Figure:
+    figure = Figure(figsize=OVERVIEW_SIZE, dpi=DPI / 1.2, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+    figure.suptitle(_subtitle(run, 140), x=0.012, ha="left", fontsize=13, fontweight="bold")
+    panels = figure.subplots(2, 3).ravel()
+    for axes, plot in zip(panels, PLOTS, strict=False):
+        _draw(axes, plot, levels)
+        axes.set_title(plot.title, loc="left", fontsize=11, fontweight="bold")
+    _describe(panels[-1], run)
+    return figure
+
+
+def _draw(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
+    tops = [_draw_line(axes, line, levels) for line in plot.lines]
+    drawn = [top for top in tops if top is not None]
+    axes.set_xlabel("concurrency (requests in flight)")
+    axes.set_ylabel(plot.y_label)
+    axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+    _scale_x(axes, [level["concurrency"] for level in levels])
+    if not drawn:
+        axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
+        axes.set_yticks([])
+        return
+    _label_points(axes, plot, levels)
+    if plot.reference is not None:
+        value, label = plot.reference
+        axes.axhline(value, color=GREY, linewidth=1, linestyle=":", label=label)
+        drawn.append(value)
+    axes.set_ylim(0, HEADROOM * (max(drawn) or 1.0))
+    if not all(level["valid"] for level in levels):
+        axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=GREY, label="invalid level")
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3, handlelength=1.8, columnspacing=1.2)
+
+
+def _points(line: Line, levels: Sequence[Level]) -> list[tuple[int, float, float, bool]]:
+    """(concurrency, value, upper end of the spread, valid) of the levels that have a value."""
+    points = []
+    for level in levels:
+        value, upper = line.figures(level)
+        if value is not None and abs(value) < MAX_ON_AXIS:
+            points.append((level["concurrency"], value, value if upper is None else upper, level["valid"]))
+    return points
+
+
+def _draw_line(axes: Axes, line: Line, levels: Sequence[Level]) -> float | None:
+    """Draw one line with its spread; the highest value drawn, None if there was nothing to draw."""
+    points = _points(line, levels)
+    if not points:
+        return None
+    xs, values, uppers, valid = zip(*points, strict=True)
+    if uppers != values:
+        axes.fill_between(xs, values, uppers, color=line.colour, alpha=0.15, linewidth=0)
+        axes.vlines(xs, values, uppers, color=line.colour, linewidth=1.2)
+        axes.plot(xs, uppers, "_", color=line.colour, markersize=8)
+    look = {"color": line.colour, "marker": "o", "markersize": 5.5, "clip_on": False}
+    axes.plot(xs, values, line.style, linewidth=1.8, label=line.label, **look)
+    hollow = [(x, value) for x, value, is_valid in zip(xs, values, valid, strict=True) if not is_valid]
+    if hollow:
+        axes.plot(*zip(*hollow, strict=True), linestyle="", markerfacecolor="white", zorder=3, **look)
+    return max(uppers)
+
+
+def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
+    """Write the value of the first line at each level, above all that is drawn there."""
+    tops: dict[int, float] = {}
+    for line in plot.lines:
+        for x, _, upper, _ in _points(line, levels):
+            tops[x] = max(upper, tops.get(x, upper))
+    for x, value, *_ in _points(plot.lines[0], levels):
+        where = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "va": "bottom"}
+        axes.annotate(plot.show(value), (x, tops[x]), fontsize=8, color="#222222", **where)
+
+
+def _scale_x(axes: Axes, ticks: Sequence[int]) -> None:
+    """A base 2 axis with a tick at each level that was tested and at nothing else."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    if ticks:
+        margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
+        axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
+
+
+def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
+    """The last panel of the overview: what was measured, in words."""
+    axes.set_axis_off()
+    provenance = run["provenance"]
+    judge, harness = provenance["judge"], provenance["harness"]
+    requests = sum(level["requests"] for level in run["levels"])
+    completed = sum(level["completed"] for level in run["levels"])
+    facts = [
+        ("date", run["started_utc"]),
+        ("target", target_name(run)),
+        ("hardware", hardware_name(run)),
+        ("prompts", f"{provenance['prompts']['count']} of {provenance['prompts']['dataset']}"),
+        ("requests", f"{completed} of {requests} completed"),
+        ("judge", judge["name"] if judge else "none"),
+        ("omni-bench", f"{harness['version']} {(harness['commit'] or '')[:12]}".strip()),
+        ("run", "valid" if run["valid"] else "INVALID: no performance claim"),
+    ]
+    y = 0.97
+    for name, value in facts:
+        wrapped = textwrap.wrap(str(value), 44) or ["n/a"]
+        colour = ORANGE if name == "run" and not run["valid"] else "#222222"
+        axes.text(0.02, y, name, transform=axes.transAxes, fontsize=10, color=GREY, va="top")
+        text = _plain("\n".join(wrapped[:3]))
+        axes.text(0.27, y, text, transform=axes.transAxes, fontsize=10, color=colour, va="top", linespacing=1.25)
+        y -= 0.062 * min(len(wrapped), 3) + 0.035
+
+
+def _subtitle(run: Mapping[str, Any], width: int) -> str:
+    return _plain(
+        textwrap.shorten(f"{run['scenario']} · {target_name(run)} · {hardware_name(run)}", width, placeholder=" …")
+    )
+
+
+def _plain(text: str) -> str:
+    """``text`` without matplotlib's mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    canvas = FigureCanvasAgg(figure)
+    write_atomically(path, lambda temporary: canvas.print_png(temporary))

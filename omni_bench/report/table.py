@@ -1,0 +1,130 @@
+"""The tables of a report as rows of text, and as markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from omni_bench.report.format import NA, count, escape_markdown, fixed, milliseconds, number, pair, percent
+
+LEVEL_HEADERS = (
+    "c",
+    "completed",
+    "TTFP p50 / p90 (ms)",
+    "RTF p50 / p90 (mean)",
+    "E2EL p50 / p90 (ms)",
+    "ICL p50 / p90 (ms)",
+    "stalls",
+    "audio/s",
+    "req/s",
+    "WER",
+    "CER",
+    "valid",
+)
+
+
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
+    """A GitHub table. Cells are taken as markdown: escape what is not. Columns are right-aligned except ``left``."""
+    alignment = ["left" if column in left else "right" for column in range(len(headers))]
+    return tabulate(rows, headers=headers, tablefmt="pipe", colalign=alignment if rows else None, disable_numparse=True)
+
+
+def level_rows(run: Mapping[str, Any]) -> list[list[str]]:
+    """One row a concurrency level, in the order of the run, with the columns of :data:`LEVEL_HEADERS`."""
+    return [_level_row(level) for level in run["levels"]]
+
+
+def level_table(run: Mapping[str, Any]) -> str:
+    """The table to paste: one row a concurrency level."""
+    return markdown_table(LEVEL_HEADERS, level_rows(run))
+
+
+def metric_value(level: Mapping[str, Any], name: str, figure: str) -> float | None:
+    """A figure ("p50", "mean", ...) of a metric of a level, None if the level has no such metric or figure."""
+    summary = level["metrics"].get(name)
+    return None if summary is None else summary.get(figure)
+
+
+def percentile_table(run: Mapping[str, Any]) -> str:
+    """Every metric that has a value, with all its figures: one row a level and metric."""
+    headers = ("c", "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
+    rows = [
+        [
+            str(level["concurrency"]),
+            f"`{name}`",
+            escape_markdown(summary["unit"]) or "–",
+            str(summary["n"]),
+            *(number(summary[figure], 4) for figure in ("mean", "std", "p50", "p90", "p95", "p99")),
+        ]
+        for level in run["levels"]
+        for name, summary in level["metrics"].items()
+        if summary["n"]
+    ]
+    return markdown_table(headers, rows, left=(1, 2))
+
+
+def fit_table(run: Mapping[str, Any]) -> str:
+    """The line through E2EL over audio length of each level, with the mean audio length."""
+    headers = ("c", "intercept (ms)", "slope (s/s)", "mean audio (s)")
+    rows = [
+        [
+            str(level["concurrency"]),
+            milliseconds(metric_value(level, "e2el_intercept_ms", "mean")),
+            fixed(metric_value(level, "e2el_slope", "mean"), 3),
+            fixed(metric_value(level, "audio_s", "mean"), 2),
+        ]
+        for level in run["levels"]
+    ]
+    return markdown_table(headers, rows)
+
+
+def lag_table(run: Mapping[str, Any]) -> str:
+    """How late the client's event loop ran in each level."""
+    headers = ("c", "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples")
+    rows = []
+    for level in run["levels"]:
+        client = level["client"] or {}
+        figures = [fixed(client.get(f"lag_{name}_ms"), 2) for name in ("p50", "p99", "max")]
+        budget = fixed(client.get("lag_budget_ms"), 1)
+        rows.append([str(level["concurrency"]), *figures, budget, count(client.get("lag_samples"))])
+    return markdown_table(headers, rows)
+
+
+def accuracy_table(run: Mapping[str, Any]) -> str:
+    """What the judge made of each level: corpus and per-utterance figures and the counts behind them."""
+    headers = ("c", "utterances", "words", "edits", "WER", "CER", "WER mean", "WER median", "above 50 %", "forced")
+    rows = []
+    for level in run["levels"]:
+        accuracy = level["accuracy"] or {}
+        counts = [count(accuracy.get(name)) for name in ("utterances", "words", "edits")]
+        rates = [percent(accuracy.get(name)) for name in ("wer", "cer", "wer_mean", "wer_median")]
+        ends = [count(accuracy.get(name)) for name in ("above_50", "forced")]
+        rows.append([str(level["concurrency"]), *counts, *rates, *ends])
+    return markdown_table(headers, rows)
+
+
+def _level_row(level: Mapping[str, Any]) -> list[str]:
+    def figure(name: str, which: str) -> float | None:
+        return metric_value(level, name, which)
+
+    def in_ms(name: str) -> str:
+        return pair(milliseconds(figure(name, "p50")), milliseconds(figure(name, "p90")))
+
+    rtf = pair(fixed(figure("rtf", "p50"), 3), fixed(figure("rtf", "p90"), 3))
+    accuracy = level["accuracy"] or {}
+    return [
+        str(level["concurrency"]),
+        f"{level['completed']}/{level['requests']}",
+        in_ms("ttfp_ms"),
+        rtf if rtf == NA else f"{rtf} ({fixed(figure('rtf', 'mean'), 3)})",
+        in_ms("e2el_ms"),
+        in_ms("icl_ms"),
+        count(level["stalls"]),
+        fixed(figure("audio_per_s", "mean"), 2),
+        fixed(figure("requests_per_s", "mean"), 2),
+        percent(accuracy.get("wer")),
+        percent(accuracy.get("cer")),
+        "yes" if level["valid"] else "**no**",
+    ]

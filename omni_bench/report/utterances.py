@@ -1,0 +1,87 @@
+"""The requests that failed and the utterances that were understood worst, as evidence for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from omni_bench.accuracy.wer import UtteranceScore, alignment_markdown
+from omni_bench.errors import StoreError
+from omni_bench.report.format import NA, escape_markdown, percent, shorten
+from omni_bench.report.table import markdown_table
+
+_SCORE_FIELDS = tuple(field.name for field in fields(UtteranceScore))
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
+
+
+def score_of(record: Mapping[str, Any]) -> UtteranceScore:
+    """The score in a line of utterances.jsonl. Raises StoreError if the line lacks a field."""
+    missing = [name for name in _SCORE_FIELDS if name not in record]
+    if missing:
+        raise StoreError(f"utterance {record.get('request_id', '?')!r}: missing field(s) {', '.join(missing)}")
+    return UtteranceScore(**{name: record[name] for name in _SCORE_FIELDS})
+
+
+def by_damage(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Records with at least one error, the worst first: by WER, then by CER, then by the number of edits."""
+
+    def damage(record: Mapping[str, Any]) -> tuple[float, float, int]:
+        score = score_of(record)
+        return (score.wer or 0.0, score.cer or 0.0, score.edits)
+
+    return sorted((record for record in records if damage(record) > (0.0, 0.0, 0)), key=damage, reverse=True)
+
+
+def utterance_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
+    """The first ``limit`` records as a markdown table: words missing, added or changed, and the recording."""
+    headers = ("c", "request", "WER", "what was heard", "audio")
+    rows = []
+    for record in records[:limit]:
+        score = score_of(record)
+        alignment = alignment_markdown(score)
+        if score.forced is not None:
+            alignment = f"{escape_markdown(score.forced)}: {alignment}"
+        rows.append(
+            [
+                str(record.get("concurrency", NA)),
+                escape_markdown(score.request_id),
+                percent(score.wer),
+                alignment,
+                _link(record.get("audio")),
+            ]
+        )
+    return markdown_table(headers, rows, left=(1, 3, 4))
+
+
+def is_rejected(record: Mapping[str, Any]) -> bool:
+    """True if a line of requests.jsonl is of a request that failed, or whose audio has faults."""
+    return bool(record.get("error") or record.get("faults"))
+
+
+def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
+    """The first ``limit`` records as a markdown table: why each was rejected, and the recording if there is one."""
+    headers = ("c", "request", "prompt", "why", "audio")
+    rows = []
+    for record in records[:limit]:
+        error = record.get("error")
+        why = [f"{error['kind']}: {error['message']}"] if error else []
+        why += record.get("faults") or []
+        rows.append(
+            [
+                str(record.get("concurrency", NA)),
+                escape_markdown(record.get("request_id", NA)),
+                escape_markdown(record.get("prompt_id", NA)),
+                escape_markdown(shorten("; ".join(why), 300)),
+                _link(record.get("audio")),
+            ]
+        )
+    return markdown_table(headers, rows, left=(1, 2, 3, 4))
+
+
+def _link(path: object) -> str:
+    """A link to a recording of the run folder; its path as text if it has unusual characters."""
+    if not isinstance(path, str) or not path:
+        return "not kept"
+    return f"[{path}]({path})" if _PLAIN_PATH.fullmatch(path) else escape_markdown(path)

@@ -1,0 +1,66 @@
+"""Writing files so that a full disk or a killed process leaves nothing half done and no riddle."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omni_bench.errors import StoreError
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space or set output.root to another disk",
+    errno.EDQUOT: "free some space or set output.root to another disk",
+    errno.EACCES: "check the permissions or set output.root to a folder you may write to",
+    errno.EPERM: "check the permissions or set output.root to a folder you may write to",
+    errno.EROFS: "set output.root to a file system that can be written",
+}
+
+
+def store_error(action: str, path: Path, error: OSError) -> StoreError:
+    """The StoreError for an OSError: what was tried, on which path, why it failed, what helps."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    reason = (error.strerror or str(error)).lower()
+    return StoreError(f"cannot {action} {path}: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
+@contextmanager
+def os_errors_as_store_errors(action: str, path: Path) -> Iterator[None]:
+    """Turn every OSError inside into :func:`store_error`."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(action, path, error) from error
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write(temporary)`` and rename the result to ``path``: readers see all of it or none.
+
+    Raises StoreError; the temporary file is gone then and an older ``path`` is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with os_errors_as_store_errors("write", path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def to_json(value: Any, what: str, indent: int | None = None) -> bytes:
+    """``value`` as UTF-8 JSON. Raises StoreError for NaN, infinities and types that JSON lacks.
+
+    A lone surrogate (broken text from a server) is written as its escape.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{what} cannot be written as JSON: {error}") from error
+    return text.encode("utf-8", "backslashreplace")

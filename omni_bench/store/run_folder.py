@@ -1,0 +1,214 @@
+"""The folder of one run: what is in it, how it is written while running, how it is read later.
+
+run.json          the summary and provenance (``run.schema.json``), written once at the end
+requests.jsonl    one line a request, appended as it finishes: its timeline and derived facts
+utterances.jsonl  one line a judged utterance: texts, transcript, edits
+chunks.parquet    one row an audio chunk: when it arrived, how much it held
+audio/  plots/  server.log  report.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from omni_bench.clients.timeline import Timeline
+from omni_bench.errors import StoreError
+from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.store.jsonl import JsonLinesWriter, read_json_lines
+from omni_bench.store.schema import validate_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME = 80
+
+
+class RunFolder:
+    """A run on disk. Make one with :meth:`create` or :meth:`open`; every method raises StoreError."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._requests: JsonLinesWriter | None = None
+
+    @classmethod
+    def create(cls, path: str | Path) -> Self:
+        """A new run folder; it may exist (Hydra makes it) but must not hold a run already."""
+        folder = cls(Path(path).absolute())
+        with os_errors_as_store_errors("create", folder.path):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            taken = [file for file in (folder.run_json, folder.requests_jsonl) if file.exists()]
+        if taken:
+            raise StoreError(f"{folder.path} already holds a run ({taken[0].name}); choose another folder")
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """An existing run folder, finished or not; ``path`` may also be its run.json."""
+        path = Path(path).absolute()
+        folder = cls(path.parent if path.name == "run.json" and path.is_file() else path)
+        if not folder.run_json.is_file() and not folder.requests_jsonl.is_file():
+            raise StoreError(f"{folder.path} is not a run folder: it has neither run.json nor requests.jsonl")
+        return folder
+
+    @property
+    def run_json(self) -> Path:
+        """The summary; absent while the run is going on or if it was killed."""
+        return self.path / "run.json"
+
+    @property
+    def requests_jsonl(self) -> Path:
+        """One line a request."""
+        return self.path / "requests.jsonl"
+
+    @property
+    def utterances_jsonl(self) -> Path:
+        """One line a judged utterance; absent without a judge."""
+        return self.path / "utterances.jsonl"
+
+    @property
+    def chunks_parquet(self) -> Path:
+        """One row an audio chunk."""
+        return self.path / "chunks.parquet"
+
+    @property
+    def server_log(self) -> Path:
+        """What the server printed."""
+        return self.path / "server.log"
+
+    @property
+    def report_md(self) -> Path:
+        """The report for people."""
+        return self.path / "report.md"
+
+    @property
+    def audio_dir(self) -> Path:
+        """Recordings that were kept; made by the first of them."""
+        return self.path / "audio"
+
+    @property
+    def plots_dir(self) -> Path:
+        """PNG files; made by the first of them."""
+        return self.path / "plots"
+
+    def append_request(self, record: Mapping[str, Any]) -> None:
+        """Append one finished request; it is on disk when this returns."""
+        if self._requests is None:
+            self._requests = JsonLinesWriter(self.requests_jsonl)
+        self._requests.append(record)
+
+    def close(self) -> None:
+        """Close requests.jsonl; more than once is fine."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+
+    def read_requests(self) -> list[dict[str, Any]]:
+        """The lines of requests.jsonl; a last line that was cut by a kill is left out."""
+        return read_json_lines(self.requests_jsonl)
+
+    def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write utterances.jsonl anew."""
+        data = b"".join(to_json(dict(record), "a line of utterances.jsonl") + b"\n" for record in records)
+        write_atomically(self.utterances_jsonl, lambda path: path.write_bytes(data))
+
+    def read_utterances(self) -> list[dict[str, Any]]:
+        """The lines of utterances.jsonl, [] if there was no judge."""
+        return read_json_lines(self.utterances_jsonl) if self.utterances_jsonl.is_file() else []
+
+    def write_chunks(self, timelines: Iterable[Timeline]) -> None:
+        """Write chunks.parquet: request_id, index, arrived_ns, samples, bytes."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns: dict[str, list[Any]] = {"request_id": [], "index": [], "arrived_ns": [], "samples": [], "bytes": []}
+        for timeline in timelines:
+            columns["request_id"] += [timeline.request_id] * len(timeline.chunk_bytes)
+            columns["index"] += range(len(timeline.chunk_bytes))
+            columns["arrived_ns"] += timeline.chunk_arrived_ns
+            columns["samples"] += timeline.chunk_samples
+            columns["bytes"] += timeline.chunk_bytes
+        schema = pa.schema(
+            [
+                ("request_id", pa.string()),
+                ("index", pa.int32()),
+                ("arrived_ns", pa.int64()),
+                ("samples", pa.int32()),
+                ("bytes", pa.int32()),
+            ]
+        )
+        table = pa.table(columns, schema=schema)
+        write_atomically(self.chunks_parquet, lambda path: pq.write_table(table, path))
+
+    def read_chunks(self) -> pd.DataFrame:
+        """chunks.parquet as a data frame, one row a chunk."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with os_errors_as_store_errors("read", self.chunks_parquet):
+                return pq.read_table(self.chunks_parquet).to_pandas()
+        except pa.ArrowException as error:
+            raise StoreError(f"{self.chunks_parquet} is not a parquet file: {error}") from error
+
+    def save_audio(self, name: str, pcm: bytes | Path, sample_rate_hz: int) -> str:
+        """Write s16le mono ``pcm`` (or the file that holds it) as audio/NAME.wav; the path in the run folder.
+
+        Characters of ``name`` that a file name should not have are replaced; names that
+        differ only in those get different files. An odd last byte is dropped.
+        """
+        import soundfile
+
+        relative = f"audio/{safe_name(name)}.wav"
+        if isinstance(pcm, Path):
+            with os_errors_as_store_errors("read", pcm):
+                pcm = pcm.read_bytes()
+        samples = np.frombuffer(pcm[: len(pcm) - len(pcm) % 2], dtype="<i2")
+        wav = io.BytesIO()  # libsndfile would not pass on the error of a full disk
+        try:
+            soundfile.write(wav, samples, sample_rate_hz, subtype="PCM_16", format="WAV")
+        except soundfile.LibsndfileError as error:
+            raise StoreError(f"cannot make {relative} at {sample_rate_hz} Hz: {error}") from error
+        write_atomically(self.path / relative, lambda path: path.write_bytes(wav.getbuffer()))
+        return relative
+
+    def write_run(self, run: Mapping[str, Any]) -> None:
+        """Check ``run`` against the schema and write run.json."""
+        validate_run(run, "the run")
+        data = to_json(dict(run), "run.json", indent=2) + b"\n"
+        write_atomically(self.run_json, lambda path: path.write_bytes(data))
+
+    def read_run(self) -> dict[str, Any]:
+        """run.json, checked. Raises StoreError if it is missing, broken, or of another major version."""
+        if not self.run_json.is_file():
+            raise StoreError(f"{self.path} has no run.json: the run did not finish")
+        with os_errors_as_store_errors("read", self.run_json):
+            data = self.run_json.read_bytes()
+        try:
+            run = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{self.run_json} is not JSON: {error}") from error
+        validate_run(run, str(self.run_json))
+        return run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def safe_name(name: str) -> str:
+    """``name`` as a file name: unchanged if harmless, otherwise cleaned with a piece of its SHA-256 at the end."""
+    clean = _UNSAFE.sub("_", name).lstrip(".")[:_MAX_NAME]
+    if clean == name and clean:
+        return clean
+    return f"{clean or 'unnamed'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

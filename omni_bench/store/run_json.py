@@ -1,0 +1,128 @@
+"""Builds the dictionary of run.json from the pieces of a run. Pure: nothing is read or measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from omni_bench.errors import StoreError
+from omni_bench.store.schema import SCHEMA_VERSION, validate_run
+
+if TYPE_CHECKING:
+    from omni_bench.accuracy.wer import CorpusScore, UtteranceScore
+    from omni_bench.load.lag import LoopLag
+    from omni_bench.metrics.level import LevelSummary
+    from omni_bench.metrics.request import RequestMetrics
+
+
+def build_level(
+    summary: LevelSummary,
+    requests: Sequence[RequestMetrics],
+    accuracy: CorpusScore | None = None,
+    *,
+    lag_budget_ms: float | None = None,
+    more_invalid_reasons: Sequence[str] = (),
+) -> dict[str, Any]:
+    """One entry of ``levels``.
+
+    ``requests`` are the metrics that ``summary`` was made from (for the count of stalls).
+    ``accuracy`` is None without a judge. ``more_invalid_reasons``: what makes the level
+    invalid beyond what ``summary`` knows, such as a WER above its limit.
+    """
+    reasons = [*summary.invalid_reasons, *more_invalid_reasons]
+    stalls = [request.stalls for request in requests if request.stalls is not None]
+    return {
+        "concurrency": summary.concurrency,
+        "arrival": summary.arrival,
+        "requests": summary.requests,
+        "completed": summary.completed,
+        "failed": summary.failed,
+        "errors": dict(summary.errors),
+        "invalid": dict(summary.invalid),
+        "valid": summary.valid and not reasons,
+        "invalid_reasons": reasons,
+        "metrics": summary.metrics_json(),
+        "stalls": sum(stalls) if stalls else None,
+        "stalled_requests": sum(count > 0 for count in stalls) if stalls else None,
+        "accuracy": _accuracy(accuracy),
+        "client": _client(summary.lag, lag_budget_ms),
+    }
+
+
+def build_run(
+    *,
+    scenario: str,
+    description: str,
+    started_utc: datetime,
+    duration_s: float | None,
+    levels: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, Any],
+    more_invalid_reasons: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The whole of run.json, checked against its schema.
+
+    The run is valid if it has levels, all of them are valid, and ``more_invalid_reasons``
+    (an interruption, for instance) is empty. ``provenance`` has the form that the schema
+    describes. Raises StoreError if a piece does not fit, or ``started_utc`` has no time zone.
+    """
+    if started_utc.tzinfo is None:
+        raise StoreError(f"started_utc {started_utc.isoformat()} has no time zone")
+    reasons = list(more_invalid_reasons)
+    if not levels:
+        reasons.append("no level was measured")
+    for level in levels:
+        stated = list(level["invalid_reasons"]) or ([] if level["valid"] else ["invalid"])
+        reasons += [f"concurrency {level['concurrency']}: {reason}" for reason in stated]
+    run = {
+        "schema_version": SCHEMA_VERSION,
+        "scenario": scenario,
+        "description": description,
+        "started_utc": started_utc.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "duration_s": duration_s,
+        "valid": not reasons,
+        "invalid_reasons": reasons,
+        "provenance": dict(provenance),
+        "levels": [dict(level) for level in levels],
+    }
+    validate_run(run, "the run")
+    return run
+
+
+def utterance_record(
+    score: UtteranceScore,
+    *,
+    concurrency: int,
+    prompt_id: str,
+    audio: str | None = None,
+    avg_logprob: float | None = None,
+    no_speech_prob: float | None = None,
+) -> dict[str, Any]:
+    """One line of utterances.jsonl: the score with its level, prompt, and kept recording (a path in the run folder)."""
+    return {
+        "concurrency": concurrency,
+        "prompt_id": prompt_id,
+        **asdict(score),
+        "audio": audio,
+        "avg_logprob": avg_logprob,
+        "no_speech_prob": no_speech_prob,
+    }
+
+
+def _accuracy(score: CorpusScore | None) -> dict[str, Any] | None:
+    if score is None:
+        return None
+    return {**asdict(score), "cross_talk_hits": None, "parity_mismatches": None}
+
+
+def _client(lag: LoopLag | None, budget_ms: float | None) -> dict[str, Any] | None:
+    if lag is None:
+        return None
+    return {
+        "lag_p50_ms": lag.p50_ms,
+        "lag_p99_ms": lag.p99_ms,
+        "lag_max_ms": lag.max_ms,
+        "lag_samples": lag.samples,
+        "lag_budget_ms": budget_ms,
+    }

@@ -1,0 +1,191 @@
+"""The body of POST /v1/audio/speech: JSON in, a checked :class:`SpeechCall` out. Pure functions.
+
+The fields are those that OpenAI's API and vllm-omni clients send; unknown ones are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reference_impl.http_errors import bad_request, shown
+
+MAX_INPUT_CHARS = 4096  # as in OpenAI's API
+MAX_NEW_TOKENS = 4096  # as in vllm-omni
+MAX_SEED = 2**63 - 1
+RESPONSE_FORMATS = ("wav", "pcm")
+STREAM_FORMATS = ("audio", "sse")
+TASK_TYPES = ("CustomVoice", "Base", "VoiceDesign")
+LANGUAGES = {"english": "English", "en": "English", "auto": None}
+_JSON_TYPES = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True)
+class SpeechCall:
+    """One checked call. ``delivery``: ``file`` (whole), ``audio`` (raw stream) or ``sse``.
+
+    ``ignored``: fields the client set that have no effect with this voice.
+    """
+
+    text: str
+    voice: str
+    seed: int
+    response_format: str
+    delivery: str
+    max_new_tokens: int | None = None
+    language: str | None = None
+    ignored: tuple[str, ...] = ()
+
+
+def parse_speech_call(body: bytes, model_name: str, voices: Sequence[str], sample_rate_hz: int) -> SpeechCall:
+    """Check a request body. Raises ApiError (400) that names the field and its valid values."""
+    fields = _Fields(_json_object(body))
+    _check_model(fields, model_name)
+    _check_unsupported(fields, sample_rate_hz)
+    seed = fields.integer("seed", 0, MAX_SEED)
+    language = fields.choice("language", LANGUAGES)
+    return SpeechCall(
+        text=_input(fields),
+        voice=_voice(fields, voices),
+        seed=secrets.randbelow(MAX_SEED + 1) if seed is None else seed,
+        response_format=fields.choice("response_format", RESPONSE_FORMATS) or "wav",
+        delivery=_delivery(fields),
+        max_new_tokens=fields.integer("max_new_tokens", 1, MAX_NEW_TOKENS),
+        language=LANGUAGES[language] if language else None,
+        ignored=tuple(name for name in ("ref_audio", "ref_text", "instructions") if fields.text(name)),
+    )
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError) as error:  # bad JSON or UTF-8; absurdly long numbers or deep nesting
+        raise bad_request(f"the request body is not JSON: {shown(str(error))}", None, "invalid_json") from None
+    if not isinstance(values, dict):
+        raise bad_request(f"the request body must be a JSON object, not {_type_name(values)}", None, "invalid_json")
+    return values
+
+
+def _type_name(value: Any) -> str:
+    return _JSON_TYPES.get(type(value), "null")
+
+
+class _Fields:
+    """Typed access to the fields of a body; null counts as absent."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = values
+
+    def raw(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def _typed(self, name: str, wanted: type) -> Any:
+        value = self.raw(name)
+        if value is None or type(value) is wanted:  # not isinstance: a bool is no integer in JSON
+            return value
+        raise bad_request(
+            f"{name} must be {_JSON_TYPES[wanted]}, not {_type_name(value)}: {shown(value)}", name, "invalid_type"
+        )
+
+    def text(self, name: str) -> str | None:
+        value = self._typed(name, str)
+        if value and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise bad_request(f"{name} holds half of a surrogate pair: {shown(value)}", name) from None
+        return value
+
+    def boolean(self, name: str) -> bool | None:
+        return self._typed(name, bool)
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        value = self._typed(name, int)
+        if value is not None and not low <= value <= high:
+            raise bad_request(f"{name} is {shown(value)}; valid: {low} to {high}", name)
+        return value
+
+    def choice(self, name: str, valid: Sequence[str] | Mapping[str, Any]) -> str | None:
+        """One of ``valid`` in any case, as ``valid`` writes it."""
+        value = self.text(name)
+        if value is None:
+            return None
+        return match_name(value, tuple(valid), name)
+
+
+def match_name(value: str, valid: Sequence[str], param: str, code: str = "invalid_value") -> str:
+    """``value`` as ``valid`` spells it. Raises ApiError (400) that lists ``valid``."""
+    by_lower = {name.lower(): name for name in valid}
+    if value.lower() not in by_lower:
+        raise bad_request(f"{param} {shown(value)} is not supported; valid: {', '.join(valid)}", param, code)
+    return by_lower[value.lower()]
+
+
+def _check_model(fields: _Fields, model_name: str) -> None:
+    model = fields.text("model")
+    if model is not None and model != model_name:
+        raise bad_request(f"model {shown(model)} does not exist; valid: {model_name}", "model", "model_not_found")
+
+
+def _check_unsupported(fields: _Fields, sample_rate_hz: int) -> None:
+    """Fields whose silent neglect would give the client other audio than it asked for."""
+    speed = fields.raw("speed")
+    if isinstance(speed, bool) or not isinstance(speed, int | float | None):
+        raise bad_request(f"speed must be a number, not {_type_name(speed)}: {shown(speed)}", "speed", "invalid_type")
+    if speed is not None and speed != 1:
+        raise bad_request(f"speed {shown(speed)} is unsupported by this server; valid: 1.0", "speed", "unsupported")
+    rate = fields.integer("sample_rate", 0, MAX_SEED)
+    if rate is not None and rate != sample_rate_hz:
+        raise bad_request(f"sample_rate {rate} is unsupported; valid: {sample_rate_hz}", "sample_rate", "unsupported")
+    if fields.choice("task_type", TASK_TYPES) == "VoiceDesign":
+        raise bad_request(
+            "task_type 'VoiceDesign' is unsupported: the voices of this model cannot be described; "
+            "valid: CustomVoice, Base (its reference is ignored)",
+            "task_type",
+            "unsupported",
+        )
+
+
+def _input(fields: _Fields) -> str:
+    text = fields.text("input")
+    if text is None:
+        raise bad_request("input is missing: the text to speak, a string", "input", "missing")
+    if not text.strip():
+        raise bad_request("input is empty: it must hold some text to speak", "input")
+    if len(text) > MAX_INPUT_CHARS:
+        raise bad_request(
+            f"input has {len(text)} characters; at most {MAX_INPUT_CHARS} are allowed", "input", "too_long"
+        )
+    return text
+
+
+def _voice(fields: _Fields, voices: Sequence[str]) -> str:
+    param = "voice" if fields.raw("voice") is not None else "speaker"
+    value = fields.raw(param)
+    if value is None:
+        return voices[0]
+    if isinstance(value, dict):
+        value = value.get("id")
+    if not isinstance(value, str):
+        found = _type_name(fields.raw(param))
+        raise bad_request(f'{param} must be a string or {{"id": string}}, not {found}', param, "invalid_type")
+    return match_name(value, voices, param, "voice_not_found")
+
+
+def _delivery(fields: _Fields) -> str:
+    """``stream_format`` "sse" always streams, "audio" unless ``stream`` is false; ``stream`` alone means SSE."""
+    stream = fields.boolean("stream")
+    stream_format = fields.choice("stream_format", STREAM_FORMATS)
+    if stream_format == "sse" or (stream_format is None and stream):
+        return "sse"
+    return "audio" if stream_format == "audio" and stream is not False else "file"

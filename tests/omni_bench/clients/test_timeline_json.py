@@ -1,0 +1,114 @@
+"""Timelines survive JSON exactly, and damaged ones are refused by name."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omni_bench.clients.timeline import ERROR_KINDS, RequestError, Timeline
+from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
+from omni_bench.errors import StoreError
+
+ns = st.integers(min_value=0, max_value=2**63)
+maybe_ns = st.none() | ns
+
+
+@st.composite
+def timelines(draw):
+    chunks = draw(st.lists(st.tuples(ns, st.integers(0, 2**40)), max_size=20))
+    error = draw(st.none() | st.builds(RequestError, kind=st.sampled_from(ERROR_KINDS), message=st.text()))
+    end = draw(ns)
+    return Timeline(
+        request_id=draw(st.text()),
+        prompt_id=draw(st.text()),
+        concurrency=draw(st.integers(1, 1000)),
+        seed=draw(st.none() | st.integers()),
+        scheduled_ns=draw(ns),
+        started_ns=draw(ns),
+        headers_ns=draw(maybe_ns),
+        first_byte_ns=draw(maybe_ns),
+        first_audio_ns=draw(maybe_ns),
+        ended_ns=end if error is None else None,
+        failed_ns=None if error is None else end,
+        chunk_arrived_ns=tuple(arrived for arrived, _ in chunks),
+        chunk_bytes=tuple(size for _, size in chunks),
+        sample_rate_hz=draw(st.none() | st.integers(1, 10**6)),
+        sample_width_bytes=draw(st.integers(1, 8)),
+        http_status=draw(st.none() | st.integers(100, 599)),
+        error=error,
+        warmup=draw(st.booleans()),
+    )
+
+
+@given(timelines())
+def test_round_trip_through_text(timeline):
+    assert timeline_from_dict(json.loads(json.dumps(timeline_to_dict(timeline)))) == timeline
+
+
+@given(timelines())
+def test_unknown_keys_are_ignored(timeline):
+    assert timeline_from_dict({**timeline_to_dict(timeline), "later_version": 1}) == timeline
+
+
+@given(timelines())
+def test_it_is_finished_when_it_ended_or_failed(timeline):
+    assert timeline.finished_ns in (timeline.ended_ns, timeline.failed_ns)
+    assert timeline.ok == (timeline.error is None)
+
+
+GOOD = {
+    "request_id": "r",
+    "prompt_id": "p",
+    "concurrency": 1,
+    "seed": None,
+    "scheduled_ns": 0,
+    "started_ns": 0,
+    "headers_ns": None,
+    "first_byte_ns": None,
+    "first_audio_ns": None,
+    "ended_ns": 5,
+    "failed_ns": None,
+    "chunk_arrived_ns": [1, 2],
+    "chunk_bytes": [3, 4],
+    "sample_rate_hz": 24000,
+    "sample_width_bytes": 2,
+    "http_status": 200,
+    "error": None,
+    "warmup": False,
+}
+
+
+def test_the_good_one_is_good():
+    assert timeline_from_dict(GOOD).chunk_bytes == (3, 4)
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_a_missing_field_is_named(name):
+    with pytest.raises(StoreError, match=f"missing field.*{name}"):
+        timeline_from_dict({key: value for key, value in GOOD.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("request_id", 5),
+        ("concurrency", "1"),
+        ("concurrency", True),
+        ("started_ns", 1.5),
+        ("seed", "x"),
+        ("chunk_bytes", [1]),
+        ("chunk_bytes", [1, None]),
+        ("chunk_arrived_ns", 7),
+        ("sample_width_bytes", 0),
+        ("warmup", 0),
+        ("error", "boom"),
+        ("error", {"kind": "timeout"}),
+        ("error", {"kind": "timeout", "message": "though it ended"}),
+        ("ended_ns", None),
+        ("failed_ns", 5),
+    ],
+)
+def test_a_wrong_value_is_named(name, value):
+    with pytest.raises(StoreError, match=r"timeline .*must be"):
+        timeline_from_dict({**GOOD, name: value})

@@ -1,0 +1,155 @@
+"""The meta.lst reader: what it accepts, what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omni_bench.datasets.seed_tts import MetaRow, parse_meta, read_seed_tts
+from omni_bench.errors import DatasetError
+
+FIELD = (
+    st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="|#\u2028\u2029"), max_size=30)
+    .map(str.strip)
+    .filter(bool)
+)
+
+
+def make_set(root: Path, meta: str | bytes, wavs: tuple[str, ...] = (), locale: str = "en") -> Path:
+    folder = root / locale
+    (folder / "prompt-wavs").mkdir(parents=True)
+    for name in wavs:
+        (folder / name).write_bytes(b"RIFF")
+    (folder / "meta.lst").write_bytes(meta.encode() if isinstance(meta, str) else meta)
+    return root
+
+
+def take_all(source):
+    return [source.take(i) for i in range(len(source.ids))]
+
+
+def test_reads_rows_comments_blank_lines_and_extra_fields(tmp_path):
+    meta = "# a comment\n\na1|Ref one.|prompt-wavs/r.wav|Say this.|truth.wav|more\r\n  \n b2 | |  | Then that. \n"
+    root = make_set(tmp_path, meta, ("prompt-wavs/r.wav",))
+    first, second = take_all(read_seed_tts(root, "en"))
+    assert (first.id, first.text, first.ref_text, first.language) == ("a1", "Say this.", "Ref one.", "en")
+    assert first.ref_audio == (root / "en/prompt-wavs/r.wav").resolve()
+    assert (second.id, second.text, second.ref_text, second.ref_audio) == ("b2", "Then that.", None, None)
+
+
+def test_byte_order_mark_and_unicode_line_separators(tmp_path):
+    meta = b"\xef\xbb\xbf" + "x|r||one\u2028two\x85three\n".encode()
+    (row,) = parse_meta(meta, "m")
+    assert row == MetaRow(1, "x", "r", None, "one\u2028two\x85three")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("only|two", ["line 2", "2 field(s)", "only|two"]),
+        ("|r||text", ["line 2", "id is empty"]),
+        ("x|r|| ", ["line 2", "text is empty"]),
+        ("ok|r||again", ["line 2", "'ok'", "line 1"]),
+        ("x|r|nowhere.wav|text", ["line 2", "no file 'nowhere.wav'"]),
+        ("x|r|../outside.wav|text", ["line 2", "leaves the data folder"]),
+        ("x|r|/etc/hostname|text", ["line 2", "leaves the data folder"]),
+        ("x|r|prompt-wavs|text", ["line 2", "no file"]),
+        ("x|r|a\0b.wav|text", ["line 2", "NUL"]),
+        ("x|r|" + "n" * 5000 + ".wav|text", ["line 2", "cannot be read"]),
+        ("x|r||te\x07xt", ["line 2", "control character", "\\x07"]),
+        ("x|r\x1bq||text", ["line 2", "ref_text", "control character"]),
+    ],
+)
+def test_bad_row_is_named_with_its_line(tmp_path, line, words):
+    (tmp_path / "outside.wav").write_bytes(b"RIFF")
+    root = make_set(tmp_path / "set", f"ok|r||fine\n{line}\n")
+    (tmp_path / "set/outside.wav").write_bytes(b"RIFF")
+    with pytest.raises(DatasetError) as caught:
+        read_seed_tts(root, "en")
+    for word in [*words, "meta.lst"]:
+        assert word in str(caught.value)
+
+
+def test_bad_utf8_is_a_bad_row(tmp_path):
+    root = make_set(tmp_path, b"ok|r||fine\nx|r||caf\xe9\n")
+    with pytest.raises(DatasetError, match=r"line 2: not UTF-8 \(byte 9"):
+        read_seed_tts(root, "en")
+
+
+def test_lists_ten_bad_rows_and_counts_the_others(tmp_path):
+    root = make_set(tmp_path, "".join(f"row{i}\n" for i in range(14)))
+    with pytest.raises(DatasetError) as caught:
+        read_seed_tts(root, "en")
+    message = str(caught.value)
+    assert "14 bad row(s)" in message and "and 4 more" in message
+    assert "line 10:" in message and "line 11:" not in message
+
+
+def test_link_that_leaves_the_folder_is_refused(tmp_path):
+    secret = tmp_path / "secret.wav"
+    secret.write_bytes(b"RIFF")
+    root = make_set(tmp_path / "set", "x|r|prompt-wavs/link.wav|text\n")
+    os.symlink(secret, root / "en/prompt-wavs/link.wav")
+    with pytest.raises(DatasetError, match="leaves the data folder"):
+        read_seed_tts(root, "en")
+
+
+def test_loop_of_links_is_a_bad_row(tmp_path):
+    root = make_set(tmp_path, "x|r|loop.wav|text\n")
+    os.symlink("loop.wav", root / "en/loop.wav")
+    with pytest.raises(DatasetError, match="line 1: wav"):
+        read_seed_tts(root, "en")
+
+
+def test_link_inside_the_folder_is_fine(tmp_path):
+    root = make_set(tmp_path, "x|r|alias.wav|text\n", ("prompt-wavs/real.wav",))
+    os.symlink("prompt-wavs/real.wav", root / "en/alias.wav")
+    assert read_seed_tts(root, "en").take(0).ref_audio.name == "real.wav"
+
+
+def test_missing_folder_locale_and_rows(tmp_path):
+    with pytest.raises(DatasetError, match="no folder"):
+        read_seed_tts(tmp_path / "none", "en")
+    root = make_set(tmp_path, "# nothing\n")
+    with pytest.raises(DatasetError, match="has no rows"):
+        read_seed_tts(root, "en")
+    with pytest.raises(DatasetError, match=r"locales in .*: en"):
+        read_seed_tts(root, "zh")
+
+
+@pytest.mark.parametrize("locale", ["..", "en/../..", "", "/etc", "a b"])
+def test_locale_is_a_name_not_a_path(tmp_path, locale):
+    make_set(tmp_path, "x|r||text\n")
+    with pytest.raises(DatasetError, match=r"dataset\.locale"):
+        read_seed_tts(tmp_path, locale)
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_give_rows_or_a_dataset_error(data):
+    try:
+        rows = parse_meta(data, "fuzz")
+    except DatasetError:
+        return
+    assert rows and all(row.id and row.text for row in rows)
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "|", "\n", "#", " ", "\r", "\0", "é", ".."]), max_size=12), max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_any_rows_never_crash(lines):
+    try:
+        parse_meta("\n".join("".join(line) for line in lines).encode(), "fuzz")
+    except DatasetError as error:
+        assert "fuzz" in str(error)
+
+
+@given(st.lists(st.tuples(FIELD, FIELD, FIELD, FIELD), min_size=1, max_size=8, unique_by=lambda row: row[0]))
+@settings(max_examples=100, deadline=None)
+def test_round_trip(rows):
+    data = "".join(f"{'|'.join(row)}\n" for row in rows).encode()
+    parsed = parse_meta(data, "round trip")
+    assert [(row.id, row.ref_text, row.wav, row.text) for row in parsed] == rows

@@ -1,0 +1,111 @@
+"""A fault server in a thread of the test process, and plans to send to it."""
+
+import asyncio
+import contextlib
+import threading
+from collections import Counter
+
+import pytest
+from aiohttp import web
+from hypothesis import settings
+
+from omni_bench.config.schema import ClientConfig, LoadConfig
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.null_server import NullServer, Pace, serving
+from omni_bench.load.plan import build_level_plans
+
+settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
+settings.load_profile("no_deadline")
+
+
+class FaultServer(NullServer):
+    """Fails the requests whose ids are in ``faults`` (id -> fault) and counts what it sees."""
+
+    def __init__(self, pace, faults=None):
+        super().__init__(pace)
+        self.faults = faults or {}
+        self.seen = Counter()
+        self.peers = set()
+        self.in_flight = self.peak_in_flight = 0
+
+    async def stream(self, request, body, record):
+        request_id = request.headers["x-request-id"]
+        self.seen[request_id] += 1
+        self.peers.add(request.transport.get_extra_info("peername"))
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        try:
+            match self.faults.get(request_id):
+                case "http_500":
+                    message = f"boom for key {request.headers.get('Authorization', '')}"
+                    return web.json_response({"error": {"message": message}}, status=500)
+                case "cut":
+                    response = web.StreamResponse(headers={"Content-Type": "audio/pcm"})
+                    await response.prepare(request)
+                    await response.write(self.chunk)
+                    await asyncio.sleep(0.02)
+                    request.transport.abort()
+                    return response
+                case "hang":
+                    await asyncio.sleep(3600)
+            return await super().stream(request, body, record)
+        finally:
+            self.in_flight -= 1
+
+
+FAST = Pace(first_ms=10, interval_ms=5, chunk_ms=20, chunks=4)
+
+
+@pytest.fixture
+def fault_server():
+    """``with fault_server(faults, pace) as (server, base_url)``: served by a thread."""
+
+    @contextlib.contextmanager
+    def serve(faults=None, pace=FAST):
+        server = FaultServer(pace, faults)
+        started = threading.Event()
+        state = {}
+
+        async def run():
+            state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
+            async with serving(server) as port:
+                state["port"] = port
+                started.set()
+                await state["stop"].wait()
+
+        thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
+        thread.start()
+        assert started.wait(20)
+        try:
+            yield server, f"http://127.0.0.1:{state['port']}"
+        finally:
+            state["loop"].call_soon_threadsafe(state["stop"].set)
+            thread.join(20)
+
+    return serve
+
+
+@pytest.fixture
+def client_config():
+    return ClientConfig(kind="openai_speech", request_timeout_s=30.0)
+
+
+@pytest.fixture
+def make_plan(client_config):
+    """One level: ``make_plan(concurrency, requests, warmup_per_slot)``."""
+
+    def make(concurrency, requests, warmup_per_slot=1):
+        load = LoadConfig(
+            kind="closed_loop",
+            concurrency=[concurrency],
+            requests_per_level=requests,
+            warmup_per_slot=warmup_per_slot,
+        )
+        prompts = [
+            Prompt(id=f"p{number}", text=f"Sentence number {number}.", ref_text=None, ref_audio=None, language="en")
+            for number in range(requests + 64)
+        ]
+        (plan,) = build_level_plans(prompts, load, client_config)
+        return plan
+
+    return make

@@ -1,0 +1,54 @@
+"""Events and jobs survive the pipe between worker and parent."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from omni_bench.clients.pool import WireOptions
+from omni_bench.clients.timeline import RequestError
+from omni_bench.errors import StoreError
+from omni_bench.load.events import (
+    LevelDone,
+    LevelJob,
+    RequestFinished,
+    RequestStarted,
+    WarmupDone,
+    WorkerError,
+    event_from_dict,
+    event_to_dict,
+)
+from omni_bench.load.lag import LoopLag
+from omni_bench.load.recording import unsent_timeline
+
+LAG = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=2.5, samples=7)
+DONE = LevelDone(
+    concurrency=4, window_start_ns=1, window_end_ns=2, peak_in_flight=4, lag=LAG, spooled=("c4-0000", "c4-0001")
+)
+
+
+@pytest.mark.parametrize(
+    "event", [RequestStarted("r", "p", True), WarmupDone(4, 7, 1), DONE, replace(DONE, lag=None), WorkerError("full")]
+)
+def test_events_round_trip(event):
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+def test_a_finished_request_round_trips(make_plan):
+    timeline = unsent_timeline(make_plan(2, 1).warmup[0], 2, RequestError("cancelled", "why"), now_ns=9)
+    assert timeline.warmup and not timeline.ok
+    assert (timeline.scheduled_ns, timeline.started_ns, timeline.failed_ns, timeline.finished_ns) == (9, 9, 9, 9)
+    event = RequestFinished(timeline)
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+def test_a_job_round_trips(make_plan):
+    options = WireOptions(sample_rate_hz=24_000, request_timeout_s=1.5, connect_timeout_s=2.5, max_audio_s=3.5)
+    job = LevelJob(make_plan(3, 5), "http://h/s", "http://h/health", "/spool", options, "KEY")
+    assert LevelJob.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+
+
+@pytest.mark.parametrize("values", [{}, {"event": "new"}, {"event": "started"}, {"event": "finished", "timeline": {}}])
+def test_anything_else_is_refused(values):
+    with pytest.raises((KeyError, TypeError, StoreError)):
+        event_from_dict(values)

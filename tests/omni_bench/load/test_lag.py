@@ -1,0 +1,40 @@
+"""The lag of the event loop is of time, not of samples."""
+
+import asyncio
+import time
+
+import pytest
+
+from omni_bench.load.lag import LagSampler, LoopLag, fill_in, summarise_lag
+
+
+def test_missed_samples_are_filled_in():
+    assert fill_in([0.5, 12.0, 5.0], every_ms=5.0) == [0.5, 12.0, 7.0, 2.0, 5.0]
+
+
+def test_one_long_block_weighs_by_its_length():
+    lag = summarise_lag([0.0] * 99 + [500.0], every_ms=5.0)
+    assert lag.samples == 199
+    assert lag.p50_ms == pytest.approx(5.0)
+    assert lag.max_ms == 500.0
+    assert lag.p99_ms == pytest.approx(490.1)
+
+
+def test_no_sample_and_one_sample():
+    assert summarise_lag([]) is None
+    assert summarise_lag([3.0]) == LoopLag(p50_ms=3.0, p99_ms=3.0, max_ms=3.0, samples=1)
+
+
+async def test_a_blocked_loop_is_seen_even_if_it_is_never_free_again():
+    async with LagSampler() as sampler:
+        await asyncio.sleep(0)  # the sampler goes to sleep
+        time.sleep(0.1)
+    lag = sampler.result()
+    assert lag.max_ms >= 95 - 5
+    assert lag.samples >= 15
+
+
+async def test_a_sampler_that_never_slept_through_has_no_result():
+    async with LagSampler() as sampler:
+        pass
+    assert sampler.result() is None

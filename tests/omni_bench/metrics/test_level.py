@@ -1,0 +1,139 @@
+"""The summary of a level, by hand."""
+
+import json
+
+import pytest
+
+from omni_bench.load.lag import LoopLag
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.level import E2elFit, Slo, e2el_fit, goodput, summarise_level
+from omni_bench.metrics.request import RequestMetrics, request_metrics
+
+SECOND = 24_000
+
+
+def level_of(timelines, invalid=None, **how):
+    metrics = [request_metrics(timeline, None) for timeline in timelines]
+    return summarise_level(2, timelines, metrics, invalid or {}, **how)
+
+
+def linear_level(make_timeline, count=10):
+    """Request i: i + 1 seconds of audio, E2EL of 100 ms + 0.25 s a second; two slots that never idle together."""
+    timelines, free = [], [0.0, 0.0]
+    for number in range(count):
+        slot = free.index(min(free))
+        started, seconds = free[slot], number + 1
+        ended = started + 100 + 250 * seconds
+        timelines.append(
+            make_timeline(f"r{number}", started, ended, [(started + 100, SECOND), (ended, SECOND * number)])
+        )
+        free[slot] = ended
+    return timelines
+
+
+def test_a_good_level(make_timeline):
+    summary = level_of(linear_level(make_timeline))
+    assert (summary.requests, summary.completed, summary.failed) == (10, 10, 0)
+    assert summary.valid and summary.invalid_reasons == () and summary.errors == {} and summary.invalid == {}
+    assert summary.scalars["e2el_slope"] == pytest.approx(0.25)
+    assert summary.scalars["e2el_intercept_ms"] == pytest.approx(100.0)
+    assert summary.scalars["goodput"] is None
+    # the odd ones in one slot: 5 * 100 + 250 * 25 = 6750 ms; the even ones in the other: 5 * 100 + 250 * 30 = 8000 ms
+    assert summary.scalars["requests_per_s"] == pytest.approx(10 / 8.0)
+    assert summary.scalars["audio_per_s"] == pytest.approx(55 / 8.0)
+    assert summary.scalars["audio_per_s_steady"] == pytest.approx((55 - 9) / 6.75)
+    ttfp = summary.distributions["ttfp_ms"]
+    assert (ttfp.n, ttfp.mean, ttfp.p50, ttfp.p95) == (10, pytest.approx(100.0), pytest.approx(100.0), None)
+    assert summary.distributions["icl_ms"].n == 10
+    assert summary.distributions["ttft_ms"].n == summary.distributions["itl_ms"].n == 0
+
+
+def test_run_json_form(make_timeline):
+    metrics = level_of(linear_level(make_timeline), slo=Slo(ttfp_ms=50)).metrics_json()
+    assert list(metrics) == list(METRICS)
+    for name, entry in metrics.items():
+        assert list(entry) == ["unit", "better", "n", "mean", "std", "p50", "p90", "p95", "p99"], name
+    assert metrics["audio_per_s"]["mean"] == pytest.approx(55 / 8.0) and metrics["audio_per_s"]["n"] == 10
+    assert metrics["goodput"] == {
+        "unit": "", "better": "higher", "n": 10, "mean": 0.0,
+        "std": None, "p50": None, "p90": None, "p95": None, "p99": None,
+    }  # fmt: skip
+    assert metrics["ttft_ms"]["n"] == 0 and metrics["ttft_ms"]["mean"] is None
+    json.dumps(metrics, allow_nan=False)
+
+
+def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_invalid(make_timeline):
+    timelines = [
+        make_timeline("a", chunks=[(10, SECOND)]),
+        make_timeline("b", failed="timeout"),
+        make_timeline("c", failed="timeout"),
+        make_timeline("d", failed="connect"),
+        make_timeline("e", chunks=[(10, SECOND)]),
+    ]
+    invalid = {"a": ("silent", "truncated"), "e": (), "b": ("empty",)}
+    summary = level_of(timelines, invalid)
+    assert (summary.requests, summary.completed, summary.failed) == (5, 2, 3)
+    assert summary.errors == {"timeout": 2, "connect": 1}
+    assert summary.invalid == {"silent": 1, "truncated": 1}
+    assert not summary.valid
+    assert summary.invalid_reasons == (
+        "3 of 5 requests failed (timeout 2, connect 1)",
+        "1 of 5 requests have invalid audio (silent 1, truncated 1)",
+    )
+    assert summary.distributions["e2el_ms"].n == 2
+
+
+@pytest.mark.parametrize(("p99_ms", "valid"), [(25.0, True), (25.1, False)])
+def test_the_clients_lag_budget(make_timeline, p99_ms, valid):
+    lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
+    summary = level_of([make_timeline(chunks=[(10, SECOND)])], lag=lag, lag_budget_ms=25.0)
+    assert summary.valid == valid and summary.lag == lag
+    if not valid:
+        assert "25.1 ms" in summary.invalid_reasons[0]
+
+
+def test_nothing_measured_is_invalid():
+    summary = summarise_level(1, [], [], {})
+    assert not summary.valid and summary.scalars["audio_per_s"] is None
+    json.dumps(summary.metrics_json(), allow_nan=False)
+
+
+def test_metrics_of_other_requests_are_refused(make_timeline):
+    with pytest.raises(ValueError, match="same requests"):
+        summarise_level(1, [make_timeline("a")], [RequestMetrics("b")], {})
+
+
+def test_fit_needs_eight_points_and_lengths_that_vary():
+    lengths = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    times = [100 + 250 * length for length in lengths]
+    fit = e2el_fit(lengths, times)
+    assert fit == E2elFit(intercept_ms=pytest.approx(100.0), slope=pytest.approx(0.25))
+    assert e2el_fit(lengths[:7], times[:7]) is None
+    assert e2el_fit([4.0] * 8, times) is None
+    assert e2el_fit([4.0 + 0.01 * number for number in range(8)], times) is None
+
+
+def test_fit_shrugs_off_an_outlier():
+    lengths = [float(number) for number in range(1, 13)]
+    times = [100 + 250 * length for length in lengths]
+    times[11] *= 50
+    fit = e2el_fit(lengths, times)
+    assert fit.slope == pytest.approx(0.25)
+
+
+def test_goodput_counts_what_is_shown_to_be_good():
+    metrics = [
+        RequestMetrics("good", ttfp_ms=100.0, stall_s=0.1),
+        RequestMetrics("late", ttfp_ms=100.1, stall_s=0.0),
+        RequestMetrics("stalls", ttfp_ms=10.0, stall_s=0.2),
+        RequestMetrics("one_blob", ttfp_ms=10.0, stall_s=None),
+        RequestMetrics("invalid", ttfp_ms=10.0, stall_s=0.0),
+        RequestMetrics("failed"),
+    ]
+    ok = {"good", "late", "stalls", "one_blob", "invalid"}
+    invalid = {"invalid": ("silent",), "good": ()}
+    assert goodput(metrics, ok, invalid, Slo(ttfp_ms=100.0, stall_s=0.1)) == pytest.approx(1 / 6)
+    assert goodput(metrics, ok, invalid, Slo(ttfp_ms=100.0)) == pytest.approx(3 / 6)
+    assert goodput(metrics, ok, invalid, Slo()) == pytest.approx(4 / 6)
+    assert goodput(metrics, ok, invalid, None) is None
+    assert goodput([], set(), {}, Slo()) is None

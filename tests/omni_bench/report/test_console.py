@@ -1,0 +1,44 @@
+"""The table for the terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from omni_bench.report.console import summary_table, verdict_lines
+from omni_bench.report.table import LEVEL_HEADERS
+
+
+def printed(run, width=200) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(summary_table(run))
+    return console.file.getvalue()
+
+
+def test_rows_columns_and_title(runs):
+    run = runs.make_run((1, 4))
+    table = summary_table(run)
+    assert table.row_count == 2 and len(table.columns) == len(LEVEL_HEADERS)
+    text = printed(run)
+    for word in ["qwen3_tts", "reference (tiny)", "Fast CPU 9000", "12/12", "yes"]:
+        assert word in text
+    assert verdict_lines(run) == []
+
+
+def test_invalid_level_is_marked_and_explained(runs):
+    run = runs.make_run(levels=[runs.make_level(1), runs.make_level(4, failures=1)])
+    table = summary_table(run)
+    assert [row.style for row in table.rows] == [None, "red"]
+    assert "**" not in printed(run)
+    lines = verdict_lines(run)
+    assert "no performance claim" in lines[0] and "1 of 13 requests failed" in lines[1]
+
+
+def test_names_with_rich_markup_are_printed_as_they_are(runs):
+    run = runs.make_run((1,), scenario="[red]x[/red] [/]")
+    assert "[red]x[/red] [/]" in printed(run)
+
+
+def test_narrow_terminal_loses_no_figure(runs):
+    assert "12/12" in printed(runs.make_run((1,)), width=100).replace("\n", "")

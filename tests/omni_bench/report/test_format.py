@@ -1,0 +1,84 @@
+"""Numbers and texts for people."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omni_bench.report import format as fmt
+from omni_bench.report.format import NA
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1234.5, "1234"), (12.345, "12.3"), (0.12345, "0.123"), (0, "0"), (-0.5, "-0.500"), (None, NA), (math.nan, NA)],
+)
+def test_number(value, shown):
+    assert fmt.number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(8.04, "8.0"), (99.94, "99.9"), (99.96, "100"), (1234.5, "1234"), (0.0, "0.0"), (None, NA)]
+)
+def test_milliseconds(value, shown):
+    assert fmt.milliseconds(value) == shown
+
+
+def test_percent_is_of_a_fraction_and_missing_is_not_zero():
+    assert [fmt.percent(value) for value in (0.0123, 0.0, 1.5, None)] == ["1.23 %", "0.00 %", "150.00 %", NA]
+    assert [fmt.count(value) for value in (0, 3, None)] == ["0", "3", NA]
+    assert fmt.pair("1", NA) == "1 / n/a" and fmt.pair(NA, NA) == NA
+
+
+@given(st.floats(-1e300, 1e300) | st.sampled_from([math.nan, math.inf, -math.inf, None]))
+def test_any_number_is_text_or_na(value):
+    for show in (fmt.number, fmt.milliseconds, fmt.percent, lambda x: fmt.fixed(x, 3)):
+        text = show(value)
+        assert (text == NA) == (value is None or not math.isfinite(value))
+        assert "e" not in text and "inf" not in text and "\n" not in text
+
+
+@given(st.text(max_size=60))
+def test_escaped_text_is_one_line_and_cannot_start_a_cell_or_a_tag(text):
+    escaped = fmt.escape_markdown(text)
+    assert "\n" not in escaped and "<" not in escaped
+    assert escaped.count("|") == escaped.count("\\|")
+
+
+def test_escape_examples():
+    assert fmt.escape_markdown("a|b\n<script>*x*_y_`z`") == r"a\|b &lt;script&gt;\*x\*\_y\_\`z\`"
+    assert fmt.escape_markdown(r"trailing \|") == r"trailing \\\|"
+
+
+def test_code_block_cannot_be_ended_by_its_text():
+    block = fmt.code_block("a ``` b", "sh").splitlines()
+    assert block[0] == "````sh" and block[-1] == "````"
+
+
+def test_hardware_name(runs):
+    def name(kind, description, gpus=(), cpu="Fast CPU 9000"):
+        provenance = runs.make_provenance(kind=kind, health=description)
+        provenance["hardware"].update(gpus=[{"name": gpu} for gpu in gpus], cpu=cpu)
+        return fmt.hardware_name({"provenance": provenance})
+
+    assert name("external", {"device_name": "NVIDIA H100"}, ["NVIDIA T4"]) == "NVIDIA H100"
+    assert name("external", None, ["NVIDIA T4"]) == name("external", ["x"]) == "unknown hardware"
+    assert name("external", {}, ["NVIDIA T4"]) == "unknown hardware"
+    assert name("external", {"device_name": "cpu"}) == "CPU (model unknown)"
+    assert name("reference", {"device": "cpu", "device_name": "cpu"}, ["NVIDIA T4"]) == "Fast CPU 9000, 2 cores"
+    assert name("reference", {}, ["NVIDIA T4"]) == "NVIDIA T4"
+    assert name("reference", {"device": "cpu"}, [], cpu=None) == "CPU (model unknown), 2 cores"
+
+
+def test_target_name(runs):
+    def name(description, config):
+        provenance = runs.make_provenance(health=description)
+        provenance["config"] = config
+        return fmt.target_name({"provenance": provenance})
+
+    assert name({"model": "tiny"}, {}) == "reference (tiny)"
+    assert name({}, {"client": {"model": "big"}}) == "reference (big)"
+    assert name({"model": 3}, {"client": None}) == "reference"

@@ -1,0 +1,127 @@
+"""report.md: its parts, in which order, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import re
+
+from omni_bench.report.markdown import render_report
+from omni_bench.store.run_json import utterance_record
+
+
+def sections(report: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", report, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def head(report: str) -> str:
+    return report.split("\n## ")[0]
+
+
+def utterances(runs, count=10):
+    scores = runs.scores([f"c4-{i:04d}" for i in range(count)])
+    return [utterance_record(score, concurrency=4, prompt_id="p", audio="audio/x.wav") for score in scores]
+
+
+def test_parts_of_a_good_run(runs):
+    report = render_report(runs.make_run(), utterances(runs), (), ["plots/overview.png", "plots/rtf.png"])
+    assert list(sections(report)) == [
+        "Accuracy",
+        "Worst utterances",
+        "Fixed and marginal cost",
+        "The client's own error",
+        "All figures",
+        "Reproduce",
+        "Versions",
+    ]
+    top = head(report)
+    for word in [
+        "reference (tiny)",
+        "Fast CPU 9000, 2 cores",
+        "2026-11-27T23:40:00Z",
+        "tiny.en",
+        "0123456789ab with unc",
+    ]:
+        assert word in top
+    assert "![overview](plots/overview.png)" in top and "[plots/rtf.png](plots/rtf.png)" in top
+    assert "no performance claim" not in report
+    assert sum(line.startswith("|  ") for line in top.splitlines()) == 4  # one table: header and three levels
+    assert report.endswith("\n") and "\n\n\n" not in report
+
+
+def test_percentiles_say_what_supports_them(runs):
+    assert "over 12 requests a level. p95 is given from 59 requests on and p99 from 299" in render_report(
+        runs.make_run()
+    )
+    mixed = runs.make_run(levels=[runs.make_level(1, 12), runs.make_level(4, 9)])
+    assert "over 9 to 12 requests a level" in render_report(mixed)
+
+
+def test_invalid_run_says_so_before_its_table(runs):
+    run = runs.make_run(levels=[runs.make_level(1), runs.make_level(4, failures=2)])
+    top = head(render_report(run))
+    assert top.index("makes no performance claim") < top.index("TTFP p50")
+    assert "2 of 14 requests failed" in top and "c = 4: connect 2." in top
+
+
+def test_worst_utterances_are_counted(runs):
+    body = sections(render_report(runs.make_run(), utterances(runs)))["Worst utterances"]
+    assert "2 of 10 utterances differ" in body and "~~the~~ → **a**" in body
+    perfect = utterances(runs, 2)
+    assert "None: the judge heard every word of 2 utterances" in render_report(runs.make_run(), perfect)
+    assert "No utterance is on record" in render_report(runs.make_run())
+
+
+def test_without_a_judge_nothing_is_said_of_accuracy(runs):
+    run = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=runs.make_provenance(judge=False))
+    report = render_report(run)
+    assert "**judge**: none, speech was not checked" in report
+    assert not {"Accuracy", "Worst utterances"} & set(sections(report))
+    assert "n/a |" in head(report)
+
+
+def test_rejected_requests_have_a_section(runs):
+    records = [
+        {"request_id": f"r{i}", "concurrency": 1, "error": {"kind": "timeout", "message": "late"}} for i in range(30)
+    ]
+    records.append({"request_id": "ok", "concurrency": 1, "error": None, "faults": []})
+    body = sections(render_report(runs.make_run(), (), records))["Rejected requests"]
+    assert "30 of 31 requests failed" in body and "the first 20" in body and body.count("timeout: late") == 20
+
+
+def test_run_without_levels(runs):
+    report = render_report(runs.make_run(levels=[]))
+    assert "No level was measured." in report and "no level was measured" in report
+    assert set(sections(report)) == {"Worst utterances", "Reproduce", "Versions"}
+
+
+def test_command_is_quoted_for_a_shell(runs):
+    body = sections(render_report(runs.make_run()))["Reproduce"]
+    assert "```sh\nomni-bench run scenario=qwen3_tts 'client.voice=it'\"'\"'s'\n```" in body
+
+
+def test_hostile_names_do_not_break_the_page(runs):
+    evil = "x\n# y | <script>alert(1)</script> ```"
+    provenance = runs.make_provenance(health={"model": evil, "device_name": evil})
+    provenance["command"] = ["run", evil]
+    run = runs.make_run(scenario=evil, provenance=provenance, more_invalid_reasons=[evil])
+    report = render_report(run)
+    without_command = report.replace(sections(report)["Reproduce"], "")
+    assert "<script>" not in without_command
+    assert [line for line in without_command.splitlines() if line.startswith("# ")] == [report.splitlines()[0]]
+    assert report.count("````sh") == 1
+
+
+def test_missing_provenance_values_read_as_na(runs):
+    provenance = runs.make_provenance()
+    provenance["hardware"] = {
+        "cpu": None,
+        "cpu_cores": None,
+        "memory_bytes": None,
+        "gpus": [{"name": "G"}],
+        "cuda": None,
+    }
+    provenance["judge"]["sha256"] = None
+    provenance["harness"].update(commit=None, dirty=None)
+    provenance["command"] = []
+    report = render_report(runs.make_run(provenance=provenance, duration_s=None))
+    assert "None" not in report and "sha256 n/a" in report and "G (driver n/a)" in report

@@ -1,0 +1,60 @@
+"""Atomic writes, JSON without surprises, and what a user is told when the disk says no."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import pytest
+
+from omni_bench.errors import StoreError
+from omni_bench.store.files import store_error, to_json, write_atomically
+
+
+def test_atomic_write_replaces_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "sub" / "x.txt"
+    for text in ("one", "two"):
+        write_atomically(path, lambda temporary, text=text: temporary.write_text(text))
+        assert path.read_text() == text
+    assert [entry.name for entry in path.parent.iterdir()] == ["x.txt"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(errno.ENOSPC, ["no space", "output.root"]), (errno.EACCES, ["permission"])]
+)
+def test_failed_write_keeps_the_old_file_and_says_why(tmp_path, code, words):
+    path = tmp_path / "x.txt"
+    path.write_text("old")
+
+    def fail(temporary):
+        temporary.write_text("half")
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(StoreError) as caught:
+        write_atomically(path, fail)
+    for word in [*words, str(path)]:
+        assert word in str(caught.value)
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="cannot write"):
+        write_atomically(tmp_path / "file" / "x", lambda temporary: temporary.write_text("x"))
+
+
+def test_error_without_an_errno_still_reads_well(tmp_path):
+    assert "something odd" in str(store_error("write", tmp_path, OSError("something odd")))
+
+
+@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}])
+def test_json_refuses_what_json_lacks(value):
+    with pytest.raises(StoreError, match=r"the line cannot be written as JSON"):
+        to_json(value, "the line")
+
+
+def test_json_keeps_null_chinese_and_broken_text():
+    data = to_json({"a": None, "b": "你好", "c": "bad \udc80"}, "x")
+    assert "你好".encode() in data
+    assert json.loads(data) == {"a": None, "b": "你好", "c": "bad \udc80"}

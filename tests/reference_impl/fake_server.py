@@ -1,0 +1,46 @@
+"""``python -m reference_impl`` with a fake engine: run as ``fake_server.py KIND [arguments...]``.
+
+KIND: ``ok``, ``gated`` (streams stop after their first chunk), ``wait:FILE`` (loading lasts
+until FILE is there), ``config``, ``checkpoint`` or ``bug`` (loading raises that), ``hang``
+(the engine's stop never returns).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+import types
+from pathlib import Path
+
+from omni_bench.errors import CheckpointError, ConfigError
+
+spec = importlib.util.spec_from_file_location("fake_engine", Path(__file__).with_name("fake_engine.py"))
+fake_engine = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fake_engine)
+KIND = sys.argv[1]
+
+
+def build_engine(settings):
+    if KIND == "config":
+        raise ConfigError(f"reference.preset={settings.preset!r} is unknown")
+    if KIND == "checkpoint":
+        raise CheckpointError("talker.safetensors: no such file")
+    if KIND == "bug":
+        raise RuntimeError("out of memory")
+    if KIND.startswith("wait:"):
+        while not Path(KIND[5:]).exists():
+            time.sleep(0.05)
+    engine = fake_engine.FakeEngine(chunks=50, gated=KIND == "gated")
+    if KIND == "hang":
+        engine.stop = lambda: time.sleep(1000)
+    return engine
+
+
+module = types.ModuleType("reference_impl.engine")
+module.build_engine = build_engine
+sys.modules["reference_impl.engine"] = module
+
+from reference_impl.__main__ import _exit, main  # noqa: E402
+
+_exit(main(sys.argv[2:]))

@@ -1,0 +1,266 @@
+"""The engine end to end on the bundled voice: what a request gets, alone and in company."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import torch
+
+from omni_bench.errors import CheckpointError, ConfigError
+from reference_impl.engine import MAX_FRAMES, Engine, build_engine
+from reference_impl.engine_api import (
+    AudioChunk,
+    EngineDead,
+    Failed,
+    Finished,
+    QueueFull,
+    RequestRejected,
+    SpeechRequest,
+)
+from reference_impl.settings import ServerSettings
+
+TEXTS = (
+    "The train to the coast leaves in the morning.",
+    "Could you turn the music down a little?",
+    "She bought three apples and some bread.",
+    "Why did nobody tell me about this?",
+)
+
+
+@dataclass
+class Spoken:
+    """Everything the engine said to one request."""
+
+    chunks: list[AudioChunk] = field(default_factory=list)
+    end: Finished | Failed | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, event) -> None:
+        if isinstance(event, AudioChunk):
+            self.chunks.append(event)
+        else:
+            self.end = event
+            self.done.set()
+
+    @property
+    def pcm(self) -> np.ndarray:
+        return np.frombuffer(b"".join(c.pcm for c in self.chunks), "<i2")
+
+    def wait(self) -> Spoken:
+        assert self.done.wait(timeout=240), "the engine did not finish"
+        return self
+
+
+def speak(engine: Engine, *requests: SpeechRequest) -> list[Spoken]:
+    spoken = [Spoken() for _ in requests]
+    for request, sink in zip(requests, spoken, strict=True):
+        engine.submit(request, sink)
+    return [s.wait() for s in spoken]
+
+
+def request(i: int, text: str | None = None, seed: int | None = None, **more) -> SpeechRequest:
+    return SpeechRequest(f"r{i}", text or TEXTS[i % len(TEXTS)], "heart", seed=i if seed is None else seed, **more)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    built = build_engine(ServerSettings(max_batch=16, max_queue=4, device="cpu"))
+    yield built
+    built.stop()
+
+
+@pytest.fixture(scope="module")
+def fixed_shape():
+    built = build_engine(ServerSettings(max_batch=16, max_seq_len=192, deterministic=True, device="cpu"))
+    yield built
+    built.stop()
+
+
+def whole_decode(engine: Engine, codes: np.ndarray) -> np.ndarray:
+    with torch.inference_mode():
+        return engine.model.code2wav.decode(torch.from_numpy(codes.T.astype(np.int64))[None])[0].numpy()
+
+
+def test_stream_equals_whole_decode_alone_and_with_fifteen_neighbours(engine):
+    alone = speak(engine, request(0))[0]
+    crowd = speak(engine, *(request(i) for i in range(16)))
+    for spoken in (alone, crowd[0], crowd[9]):
+        assert spoken.end.reason == "stop"
+        assert spoken.pcm.size == 1920 * spoken.end.frames == 1920 * len(spoken.end.codes)
+        difference = np.abs(spoken.pcm / 32767.0 - whole_decode(engine, spoken.end.codes))
+        assert difference.max() < 1e-4  # half a step of 16 bits is 1.5e-5
+    assert len({s.pcm.tobytes() for s in crowd}) == 16
+
+
+@pytest.mark.slow
+def test_deterministic_mode_gives_the_same_codes_alone_and_in_company(fixed_shape):
+    mine = request(1, seed=77)
+    alone = speak(fixed_shape, mine)[0]
+    neighbours = [request(i, seed=100 + i) for i in range(2, 16)]
+    # among others at another row, and behind a row that empties early (the row is moved)
+    crowd = speak(fixed_shape, request(0, max_new_tokens=6), *neighbours, mine)[-1]
+    assert np.array_equal(alone.end.codes, crowd.end.codes)
+    assert np.array_equal(alone.pcm, crowd.pcm)
+
+
+def test_another_seed_gives_other_codes(engine):
+    one, two = speak(engine, request(0, seed=1), request(0, seed=2))
+    frames = min(one.end.frames, two.end.frames)
+    assert not np.array_equal(one.end.codes[:frames], two.end.codes[:frames])
+
+
+def test_chunks_start_small_and_double_to_the_steady_size(engine):
+    spoken = speak(engine, request(0))[0]
+    sizes = [c.frames for c in spoken.chunks]
+    assert sizes[:4] == [1, 2, 4, 8]
+    assert all(size == 8 for size in sizes[3:-1])
+    assert 1 <= sizes[-1] <= 8
+    assert sum(sizes) == spoken.end.frames
+
+
+def test_a_long_text_is_spoken_in_segments(engine):
+    text = " ".join(TEXTS)
+    spoken, *parts = speak(engine, request(0, text), *(request(i) for i in range(4)))
+    total = sum(p.end.frames for p in parts)
+    assert spoken.end.reason == "stop"
+    assert 0.7 * total < spoken.end.frames < 1.3 * total
+    difference = np.abs(spoken.pcm / 32767.0 - whole_decode(engine, spoken.end.codes))
+    assert difference.max() < 1e-4
+
+
+def test_length_cap_is_exact_and_named(engine):
+    spoken = speak(engine, request(0, max_new_tokens=7))[0]
+    assert (spoken.end.reason, spoken.end.frames, spoken.pcm.size) == ("length", 7, 7 * 1920)
+
+
+def test_more_requests_than_rows_wait_and_then_the_queue_is_full(engine):
+    sinks = [Spoken() for _ in range(20)]
+    for i, sink in enumerate(sinks):
+        engine.submit(request(i, max_new_tokens=12), sink)
+    with pytest.raises(QueueFull, match="max_queue is 4"):
+        for i in range(20, 60):
+            sinks.append(Spoken())
+            engine.submit(request(i, max_new_tokens=12), sinks[-1])
+    sinks.pop()  # the refused one hears nothing
+    assert all(s.wait().end.reason == "length" for s in sinks)
+
+
+def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):
+    first, second = Spoken(), Spoken()
+    engine.submit(request(0), first)
+    engine.submit(request(1, seed=50), second)
+    engine.cancel("r0")
+    engine.cancel("nobody")
+    assert first.wait().end.reason == "cancelled"
+    assert second.wait().end.reason == "stop"
+    assert np.array_equal(second.end.codes, speak(engine, request(1, seed=50))[0].end.codes)
+
+
+@pytest.mark.parametrize(
+    ("text", "voice", "param"),
+    [("Hello.", "alloy", "voice"), ("!!! ...", "heart", "input"), ("你好", "heart", "input")],
+)
+def test_what_cannot_be_spoken_is_rejected_with_the_field(engine, text, voice, param):
+    with pytest.raises(RequestRejected) as caught:
+        engine.submit(SpeechRequest("x", text, voice, seed=0), Spoken())
+    assert caught.value.param == param
+
+
+def test_counters_add_up(engine):
+    before = engine.stats()
+    spoken = speak(engine, request(0), request(1, max_new_tokens=5))
+    after = engine.stats()
+    assert after.requests_total - before.requests_total == 2
+    assert after.finished_length_total - before.finished_length_total == 1
+    assert after.finished_stop_total - before.finished_stop_total == 1
+    assert after.frames_total - before.frames_total == sum(s.end.frames for s in spoken)
+    assert (after.running, after.waiting, after.alive) == (0, 0, True)
+
+
+def test_stopping_fails_what_is_unfinished_and_refuses_more():
+    built = build_engine(ServerSettings(max_batch=1, device="cpu"))
+    sinks = [Spoken(), Spoken()]
+    for i, sink in enumerate(sinks):
+        built.submit(request(i), sink)
+    built.stop()
+    assert all(isinstance(s.wait().end, Failed) for s in sinks)
+    assert not built.stats().alive
+    with pytest.raises(EngineDead):
+        built.submit(request(3), Spoken())
+
+
+def test_an_error_in_code2wav_reaches_every_caller(monkeypatch):
+    built = build_engine(ServerSettings(max_batch=2, device="cpu"))
+
+    def broken(*_):
+        raise RuntimeError("no such kernel, say")
+
+    monkeypatch.setattr(built.model.code2wav, "push", broken)
+    sink = Spoken()
+    built.submit(request(0), sink)
+    assert "no such kernel, say" in sink.wait().end.message
+    with pytest.raises(EngineDead):
+        built.submit(request(1), Spoken())
+
+
+def test_an_error_in_the_loop_reaches_every_caller(monkeypatch):
+    built = build_engine(ServerSettings(max_batch=2, device="cpu"))
+
+    def broken():
+        raise RuntimeError("out of memory, say")
+
+    monkeypatch.setattr(built._batch, "step", broken)
+    sinks = [Spoken(), Spoken(), Spoken()]
+    for i, sink in enumerate(sinks):
+        try:
+            built.submit(request(i), sink)
+        except EngineDead:
+            sinks = sinks[:i]
+            break
+    assert sinks
+    assert all("out of memory, say" in s.wait().end.message for s in sinks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"preset": "huge"}, ConfigError, "valid: tiny"),
+        ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
+        ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
+        ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
+    ],
+)
+def test_bad_settings_are_one_clear_error(settings, error, match):
+    with pytest.raises(error, match=match):
+        build_engine(ServerSettings(**settings))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_stream_equals_whole_decode_in_company():
+    built = build_engine(ServerSettings(max_batch=16, device="cuda"))
+    try:
+        for spoken in speak(built, *(request(i) for i in range(16))):
+            codes = torch.from_numpy(spoken.end.codes.T.astype(np.int64))[None].cuda()
+            with torch.inference_mode():
+                whole = built.model.code2wav.decode(codes)[0].cpu().numpy()
+            assert np.abs(spoken.pcm / 32767.0 - whole).max() < 1e-4
+            assert spoken.end.frames < MAX_FRAMES
+    finally:
+        built.stop()
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_deterministic_mode_gives_the_same_codes_alone_and_in_company():
+    built = build_engine(ServerSettings(max_batch=16, max_seq_len=192, deterministic=True, device="cuda"))
+    try:
+        mine = request(1, seed=77)
+        alone = speak(built, mine)[0]
+        crowd = speak(built, *(request(i, seed=100 + i) for i in range(2, 17)), mine)[-1]
+        assert np.array_equal(alone.end.codes, crowd.end.codes)
+    finally:
+        built.stop()
