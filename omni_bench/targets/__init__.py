@@ -1,0 +1,1 @@
+"""Servers under test: launched here (``reference``) or already running (``external``)."""

@@ -1,0 +1,156 @@
+"""Word and character error rates, by jiwer, per utterance and over a corpus."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jiwer
+
+from omni_bench.accuracy.normalise import counts_characters, normalise_reference, normalise_transcript
+
+
+@dataclass(frozen=True)
+class UtteranceScore:
+    """One request's transcript against its text. Rates are fractions and may exceed 1.
+
+    ``reference`` and ``hypothesis`` are as given, ``reference_normal`` and ``hypothesis_normal``
+    as compared. ``wer`` and ``cer`` are None if the reference has no words left to compare
+    (``reference_words`` is 0): the utterance then stays out of the corpus. ``forced`` says why
+    the utterance counts as wholly wrong whatever was heard (failed, empty, silent), else None.
+    """
+
+    request_id: str
+    reference: str
+    hypothesis: str
+    reference_normal: str
+    hypothesis_normal: str
+    wer: float | None
+    cer: float | None
+    substitutions: int
+    deletions: int
+    insertions: int
+    reference_words: int
+    character_edits: int
+    reference_characters: int
+    forced: str | None
+
+    @property
+    def edits(self) -> int:
+        """Word edits: substitutions, deletions and insertions."""
+        return self.substitutions + self.deletions + self.insertions
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """Many utterances. ``wer`` is total edits over total reference words, not a mean of rates.
+
+    All rates are fractions, and None when no utterance has a reference. ``above_50``: utterances
+    with a WER above one half. ``forced``: those counted as wholly wrong; ``excluded``: those
+    left out because nothing of their reference survives normalisation.
+    """
+
+    judge: str
+    wer: float | None
+    cer: float | None
+    wer_mean: float | None
+    wer_median: float | None
+    above_50: int | None
+    utterances: int
+    edits: int
+    words: int
+    forced: int
+    excluded: int
+
+
+def score_utterance(
+    request_id: str, reference: str, hypothesis: str, language: str, forced: str | None = None
+) -> UtteranceScore:
+    """Score one transcript.
+
+    With ``forced`` (the name of a failure) the hypothesis is taken as "": every reference word
+    counts as deleted, so that the rates are 1. Where a language is compared by characters, the
+    word figures are character figures. Raises AccuracyError for a language Whisper does not know.
+    """
+    heard = "" if forced is not None else hypothesis
+    reference_normal = normalise_reference(reference, language)
+    hypothesis_normal = normalise_transcript(heard, language)
+    words = reference_normal.split()
+    if not words:
+        return UtteranceScore(request_id, reference, heard, "", hypothesis_normal, None, None, 0, 0, 0, 0, 0, 0, forced)
+    by_word = jiwer.process_words(reference_normal, hypothesis_normal)
+    if counts_characters(language):
+        by_character, characters = by_word, len(words)
+    else:
+        by_character, characters = jiwer.process_characters(reference_normal, hypothesis_normal), len(reference_normal)
+    word_edits = by_word.substitutions + by_word.deletions + by_word.insertions
+    character_edits = by_character.substitutions + by_character.deletions + by_character.insertions
+    return UtteranceScore(
+        request_id=request_id,
+        reference=reference,
+        hypothesis=heard,
+        reference_normal=reference_normal,
+        hypothesis_normal=hypothesis_normal,
+        wer=word_edits / len(words),
+        cer=character_edits / characters,
+        substitutions=by_word.substitutions,
+        deletions=by_word.deletions,
+        insertions=by_word.insertions,
+        reference_words=len(words),
+        character_edits=character_edits,
+        reference_characters=characters,
+        forced=forced,
+    )
+
+
+def score_corpus(judge: str, scores: Sequence[UtteranceScore]) -> CorpusScore:
+    """Sum up utterances of one level; ``judge`` is the name of the model that heard them."""
+    counted = [score for score in scores if score.wer is not None]
+    edits = sum(score.edits for score in counted)
+    words = sum(score.reference_words for score in counted)
+    rates = [score.wer for score in counted]
+    characters = sum(score.reference_characters for score in counted)
+    return CorpusScore(
+        judge=judge,
+        wer=edits / words if counted else None,
+        cer=sum(score.character_edits for score in counted) / characters if counted else None,
+        wer_mean=statistics.fmean(rates) if counted else None,
+        wer_median=statistics.median(rates) if counted else None,
+        above_50=sum(rate > 0.5 for rate in rates) if counted else None,
+        utterances=len(counted),
+        edits=edits,
+        words=words,
+        forced=sum(score.forced is not None for score in counted),
+        excluded=len(scores) - len(counted),
+    )
+
+
+def alignment_markdown(score: UtteranceScore) -> str:
+    """The compared texts as one line of markdown: ~~missing~~, **added**, ~~said~~ → **heard**.
+
+    Words are escaped, so that the line can stand in a table cell.
+    """
+    if not score.reference_normal:
+        return _mark("**", score.hypothesis_normal.split())
+    output = jiwer.process_words(score.reference_normal, score.hypothesis_normal)
+    reference, hypothesis = output.references[0], output.hypotheses[0]
+    parts = []
+    for chunk in output.alignments[0]:
+        wanted = reference[chunk.ref_start_idx : chunk.ref_end_idx]
+        heard = hypothesis[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        if chunk.type == "equal":
+            parts.append(_mark("", wanted))
+        elif chunk.type == "delete":
+            parts.append(_mark("~~", wanted))
+        elif chunk.type == "insert":
+            parts.append(_mark("**", heard))
+        else:
+            parts.append(f"{_mark('~~', wanted)} → {_mark('**', heard)}")
+    return " ".join(parts)
+
+
+def _mark(mark: str, words: Sequence[str]) -> str:
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(words))
+    return f"{mark}{text}{mark}" if text else ""

@@ -1,0 +1,140 @@
+"""The command ``omni-bench``. Heavy imports happen inside the subcommand that needs them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from omni_bench import __version__
+from omni_bench.commands.failures import guarded
+
+EPILOG = """\
+examples:
+  omni-bench run scenario=qwen3_tts_c16     the main job: 16 concurrent requests against the bundled server
+  omni-bench run scenario=smoke             a quick look
+  omni-bench run --help                     groups, keys and Hydra's flags
+  omni-bench list
+
+exit codes: 0 finished and valid, 1 finished but a level is invalid, 2 usage or configuration,
+3 infrastructure (server, judge, disk), 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _dispatch(arguments))
+
+
+def _dispatch(arguments: list[str]) -> int:
+    # `run` is a Hydra application with a command line of its own, past argparse.
+    if arguments[:1] == ["run"]:
+        from omni_bench.commands.run import run_command
+
+        return run_command(arguments[1:])
+    # Hydra's shell completion calls the program, not the subcommand.
+    if arguments[:1] in (["-sc"], ["--shell-completion"]):
+        from omni_bench.commands.completion import complete
+
+        return complete(arguments, SUBCOMMANDS)
+    parsed = build_parser().parse_args(arguments)
+    if parsed.command is None:
+        build_parser().print_help()
+        return 2
+    return _run_subcommand(parsed)
+
+
+def _run_subcommand(parsed: argparse.Namespace) -> int:
+    match parsed.command:
+        case "serve":
+            from omni_bench.commands.serve import serve_command
+
+            return serve_command(parsed.host, parsed.port, parsed.overrides)
+        case "report":
+            from omni_bench.commands.report import report_command
+
+            return report_command(parsed.runs)
+        case "judge":
+            from omni_bench.commands.judge import judge_command
+
+            return judge_command(parsed.run, parsed.overrides)
+        case "list":
+            from omni_bench.commands.listing import list_command
+
+            return list_command()
+        case "doctor":
+            from omni_bench.commands.doctor import doctor_command
+
+            return doctor_command()
+        case command:
+            raise AssertionError(f"no such command: {command}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of everything but ``run``."""
+    parser = argparse.ArgumentParser(
+        prog="omni-bench",
+        description="Benchmarking and regression testing for streaming speech servers.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"omni-bench {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add(commands, "run", "one scenario: launch, drive, check, report (omni-bench run --help)", "run scenario=smoke")
+
+    serve = _add(
+        commands,
+        "serve",
+        "the reference server alone, in the foreground",
+        "serve --port 8091 reference.chunk_frames=4",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to bind (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=8091, help="port to bind (default: %(default)s)")
+    serve.add_argument("overrides", nargs="*", metavar="reference.KEY=VALUE", help="settings of the server")
+
+    report = _add(
+        commands,
+        "report",
+        "redraw report.md and the plots of finished runs from their raw data",
+        "report reports/runs/smoke/2026-01-31T12-00-00.000Z",
+    )
+    report.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its run.json")
+
+    judge = _add(
+        commands,
+        "judge",
+        "transcribe the stored audio of a run again (the run needs output.save_audio=all)",
+        "judge reports/runs/smoke/2026-01-31T12-00-00.000Z asr.model=base",
+    )
+    judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
+    judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge")
+
+    _add(commands, "list", "scenarios, data sets and targets", "list")
+    _add(commands, "doctor", "what this machine can run, and why not", "doctor")
+    return parser
+
+
+def _add(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example:\n  omni-bench {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r}: 0 (a free port) to 65535")
+    return int(text)
+
+
+SUBCOMMANDS = ("doctor", "judge", "list", "report", "run", "serve")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The subcommands of ``omni-bench``, one module each, imported only when used."""

@@ -1,0 +1,159 @@
+"""``omni-bench doctor``: what this machine can run, and why not."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from omni_bench.config.compose import compose, scenario_folder
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import OmniBenchError
+from omni_bench.run.provenance import cpu_model, package_version, usable_cores
+
+MIN_PYTHON = (3, 11)
+MEMORY_BYTES = 4 << 30
+OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: ``state`` is ``ok``, ``note`` (something is not to be had, the main job is) or ``PROBLEM``."""
+
+    state: str
+    what: str
+    detail: str
+
+
+def doctor_command() -> int:
+    """Print every finding; 0 unless the main job cannot run here, then 3."""
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        print(f"{finding.state:<8} {finding.what:<12} {finding.detail}", flush=True)
+    problems = [finding.what for finding in findings if finding.state == PROBLEM]
+    if problems:
+        print(f"\nThe main job (omni-bench run) cannot run here: {', '.join(problems)}.")
+        return 3
+    print("\nThe main job (omni-bench run) can run here.")
+    return 0
+
+
+def examine() -> Iterator[Finding]:
+    """The findings, one by one as they are made."""
+    yield _python()
+    yield Finding(OK, "machine", f"{cpu_model() or 'unknown CPU'}, {usable_cores()} cores; {platform.platform()}")
+    yield _memory()
+    yield from _checked("scenarios", _scenarios)
+    yield from _checked("torch", _torch)
+    config = RunConfig()
+    try:
+        config = compose()
+    except OmniBenchError as error:
+        yield Finding(PROBLEM, "scenario", str(error))
+        return
+    yield from _checked("data set", lambda: _dataset(config))
+    yield from _checked("checkpoint", lambda: _checkpoint(config))
+    yield from _checked("judge", lambda: _judge(config))
+    yield from _checked("disk", lambda: _disk(config))
+    yield from _checked("port", lambda: _port(config))
+    for package, target in (("vllm-omni", "vLLM-Omni"), ("sglang-omni", "SGLang-Omni")):
+        yield _other_server(package, target)
+
+
+def _checked(what: str, check: Callable[[], Finding]) -> Iterator[Finding]:
+    """The finding of ``check``; what it raises is a problem with its own message."""
+    try:
+        yield check()
+    except (OmniBenchError, ImportError, OSError) as error:
+        yield Finding(PROBLEM, what, str(error))
+
+
+def _python() -> Finding:
+    state = OK if sys.version_info >= MIN_PYTHON else PROBLEM
+    return Finding(state, "Python", f"{platform.python_version()} at {sys.executable} (3.11 or newer is needed)")
+
+
+def _memory() -> Finding:
+    free_bytes = psutil.virtual_memory().available
+    state = OK if free_bytes >= MEMORY_BYTES else NOTE
+    return Finding(state, "memory", f"{free_bytes / 2**30:.1f} GiB available; the main job takes up to 4 GiB")
+
+
+def _scenarios() -> Finding:
+    return Finding(OK, "scenarios", str(scenario_folder()))
+
+
+def _torch() -> Finding:
+    import torch
+
+    if not torch.cuda.is_available():
+        return Finding(
+            OK, "torch", f"{torch.__version__}, no CUDA device: the reference server and the judge use the CPU"
+        )
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return Finding(OK, "torch", f"{torch.__version__}, CUDA {torch.version.cuda}: {', '.join(names)}")
+
+
+def _dataset(config: RunConfig) -> Finding:
+    from omni_bench.datasets.load import load_prompts
+    from omni_bench.load.plan import prompts_needed
+
+    needed = prompts_needed(config.load)
+    load_prompts(config.dataset, needed)
+    return Finding(OK, "data set", f"{config.dataset.name}: {needed} prompts read, as {config.scenario.name} needs")
+
+
+def _checkpoint(config: RunConfig) -> Finding:
+    import reference_impl
+
+    folder = Path(reference_impl.__file__).parent / "checkpoints" / config.reference.preset
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        return Finding(PROBLEM, "checkpoint", f"no *.safetensors in {folder}: the installation is incomplete")
+    size = sum(path.stat().st_size for path in files)
+    return Finding(
+        OK, "checkpoint", f"{config.reference.preset}: {len(files)} files, {size / 2**20:.0f} MiB, in {folder}"
+    )
+
+
+def _judge(config: RunConfig) -> Finding:
+    from omni_bench.accuracy.resolve import resolve_judge
+
+    try:
+        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.locale)
+    except OmniBenchError as error:
+        return Finding(PROBLEM, "judge", f"{error}")
+    return Finding(OK, "judge", f"Whisper {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")
+
+
+def _disk(config: RunConfig) -> Finding:
+    from omni_bench.run.prepare import check_disk_space, space_needed_bytes
+
+    folder = Path(config.output.root).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    check_disk_space(folder, space_needed_bytes(len(config.load.concurrency) * config.load.requests_per_level))
+    return Finding(OK, "disk", f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free at {folder}")
+
+
+def _port(config: RunConfig) -> Finding:
+    from omni_bench.targets.probe import free_port
+
+    return Finding(OK, "port", f"{config.target.host} can be bound, for example port {free_port(config.target.host)}")
+
+
+def _other_server(package: str, name: str) -> Finding:
+    version = package_version(package)
+    if version is not None:
+        return Finding(
+            OK, package, f"{version} is installed; start it and use target=external target.url=http://HOST:PORT"
+        )
+    return Finding(
+        NOTE, package, f"not installed: to measure {name}, run it elsewhere and use target=external target.url=..."
+    )

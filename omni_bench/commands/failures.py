@@ -1,0 +1,76 @@
+"""How every command ends when something goes wrong: one message on stderr, and the exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from omni_bench.errors import OmniBenchError
+
+EXIT_OK = 0
+EXIT_INVALID = 1
+EXIT_USAGE = 2
+EXIT_INFRASTRUCTURE = 3
+EXIT_INTERRUPTED = 130
+
+
+def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] = lambda: None) -> int:
+    """``function()``, or the exit code of what it raised after saying so on stderr.
+
+    ``log_folder``: where the traceback of a bug goes (None: a temporary file).
+    """
+    try:
+        return function()
+    except KeyboardInterrupt as interrupt:
+        say_error("interrupted" + (f"; {interrupt.args[0]}" if interrupt.args and interrupt.args[0] else ""))
+        return EXIT_INTERRUPTED
+    except OmniBenchError as error:
+        say_error(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of a pipe (`omni-bench list | head`) left; keep Python from complaining at exit.
+        sys.stdout = None
+        return EXIT_INFRASTRUCTURE
+    except OSError as error:
+        say_error(_describe_os_error(error))
+        return EXIT_INFRASTRUCTURE
+    except Exception as error:
+        where = _write_traceback(log_folder())
+        say_error(f"internal error, a bug in omni-bench: {type(error).__name__}: {error}\n  traceback: {where}")
+        return EXIT_INFRASTRUCTURE
+
+
+def say_error(message: str) -> None:
+    """One ``omni-bench: error: ...`` on stderr."""
+    print(f"omni-bench: error: {message}", file=sys.stderr)
+
+
+def _describe_os_error(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{where}{reason}; free some space or set output.root to another disk"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{where}{reason}; set output.root to a folder that can be written"
+    return f"{where}{reason}"
+
+
+def _write_traceback(folder: Path | None) -> str:
+    """Write the traceback of the current exception; where it is, or the text itself if that fails."""
+    text = traceback.format_exc()
+    try:
+        if folder is not None and folder.is_dir():
+            path = folder / "traceback.txt"
+            path.write_text(text, encoding="utf-8")
+            return str(path)
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="omni-bench-", suffix=".traceback.txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+        return file.name
+    except OSError:
+        return "\n" + text

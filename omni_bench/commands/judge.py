@@ -1,0 +1,21 @@
+"""``omni-bench judge``: transcribe the stored audio of a run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omni_bench.run.orchestrate import print_summary
+from omni_bench.run.progress import RunProgress
+from omni_bench.run.redo import judge_again
+
+
+def judge_command(path: str, overrides: Sequence[str]) -> int:
+    """Judge a run folder again and print its summary; 0 if the run is valid now, else 1.
+
+    Raises ConfigError, AccuracyError or StoreError.
+    """
+    with RunProgress() as progress:
+        folder, run = judge_again(Path(path), overrides, progress)
+    print_summary(run, folder)
+    return 0 if run["valid"] else 1

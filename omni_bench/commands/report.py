@@ -1,0 +1,17 @@
+"""``omni-bench report``: derive and draw again what a run's raw data say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omni_bench.run.orchestrate import print_summary
+from omni_bench.run.redo import redraw
+
+
+def report_command(runs: Sequence[str]) -> int:
+    """Rewrite the report of each run folder and print its summary. Raises StoreError."""
+    for path in runs:
+        folder, run = redraw(Path(path))
+        print_summary(run, folder)
+    return 0

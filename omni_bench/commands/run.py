@@ -1,0 +1,137 @@
+"""``omni-bench run``: the Hydra application around :func:`omni_bench.run.orchestrate.run`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from omni_bench.commands.failures import EXIT_INTERRUPTED, guarded
+from omni_bench.config.compose import (
+    COMPOSITION_ERRORS,
+    CONFIG_NAME,
+    VERSION_BASE,
+    register,
+    scenario_folder,
+    to_run_config,
+)
+from omni_bench.config.explain import explain
+from omni_bench.errors import OmniBenchError
+
+PROGRAM = "omni-bench"
+_HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
+
+# At import: a launcher that runs jobs in other processes (joblib, Ray, submitit) imports this
+# module there, and nothing else of this package, before it composes the job's configuration.
+register()
+
+_exit_codes: list[int] = []
+
+
+class JobFailed(OmniBenchError):
+    """A job of a multirun ended with an exit code other than 0; what happened has been said."""
+
+    def __init__(self, exit_code: int):
+        super().__init__(f"a job of the multirun ended with exit code {exit_code}")
+        self.exit_code = exit_code
+
+
+def run_command(arguments: list[str]) -> int:
+    """Hand ``arguments`` to Hydra; the exit code of the job, in a multirun that of the first that failed.
+
+    Raises ConfigError for what Hydra cannot compose.
+    """
+    application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
+    _exit_codes.clear()
+    with _as_program(arguments), _signals_as_interrupt():
+        try:
+            application(run_job)()
+        except COMPOSITION_ERRORS as error:
+            raise explain(error) from None
+        except SystemExit as end:
+            # Hydra's argparse, and flags such as --cfg with a package that does not exist.
+            return end.code if isinstance(end.code, int) else 2
+    return _exit_codes[-1] if _exit_codes else 0
+
+
+def run_job(composed: DictConfig) -> None:
+    """One job, called by Hydra (in a multirun perhaps in another process).
+
+    Hydra drops what a job returns, so a single run leaves its exit code in this module; a job of a
+    multirun raises, which every launcher carries back.
+    """
+    from omni_bench.run.orchestrate import run
+
+    hydra_config = HydraConfig.get()
+    run_dir = Path(hydra_config.runtime.output_dir)
+    multirun = hydra_config.mode == RunMode.MULTIRUN
+    command = [PROGRAM, "run", *(hydra_config.overrides.task if multirun else sys.argv[1:])]
+    if multirun:
+        print(f"job {hydra_config.job.num}: {' '.join(hydra_config.overrides.task)}", file=sys.stderr)
+
+    def job() -> int:
+        return run(to_run_config(composed), run_dir, command).exit_code
+
+    code = guarded(job, lambda: run_dir)
+    if code != 0:
+        _discard_without_run(run_dir)
+    _exit_codes.append(code)
+    if multirun and code == EXIT_INTERRUPTED:
+        sys.exit(code)  # past Hydra, which would go on with the next job
+    if multirun and code != 0:
+        raise JobFailed(code)
+
+
+def _discard_without_run(run_dir: Path) -> None:
+    """Remove the folder that Hydra made if the job wrote nothing there (a bad value, no judge)."""
+    hydra_dir = run_dir / ".hydra"
+    with contextlib.suppress(OSError):
+        if Path.cwd().is_relative_to(run_dir) or {entry.name for entry in run_dir.iterdir()} - {hydra_dir.name}:
+            return
+        for name in _HYDRA_FILES:
+            (hydra_dir / name).unlink(missing_ok=True)
+        if hydra_dir.is_dir():
+            hydra_dir.rmdir()
+        run_dir.rmdir()
+
+
+@contextlib.contextmanager
+def _as_program(arguments: list[str]) -> Iterator[None]:
+    """Let Hydra see the command line it is to parse, and raise its errors instead of printing them."""
+    argv, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = [PROGRAM, *arguments]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        if full_error is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full_error
+
+
+@contextlib.contextmanager
+def _signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does."""
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt(f"by {signal.Signals(number).name}")
+
+    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    previous = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,36 @@
+"""``omni-bench serve``: the reference server in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from omni_bench.config.compose import compose
+from omni_bench.config.schema import ReferenceConfig
+from omni_bench.errors import ConfigError
+from omni_bench.targets.probe import check_port_free, free_port, url_of
+from omni_bench.targets.reference import server_command, server_env
+
+
+def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
+    """Become the server: it gets the terminal, its signals and its exit code.
+
+    Raises ConfigError for a bad override, TargetError if the port is taken.
+    """
+    reference = reference_settings(overrides)
+    port = port or free_port(host)
+    check_port_free(host, port)
+    command = server_command(host, port, reference)
+    print(f"serving at {url_of(host, port)}; Ctrl-C ends it", file=sys.stderr)
+    sys.stdout.flush()
+    os.execve(command[0], command, server_env())
+
+
+def reference_settings(overrides: Sequence[str]) -> ReferenceConfig:
+    """The config group ``reference`` with ``overrides``. Raises ConfigError for keys of other groups."""
+    for override in overrides:
+        key = override.partition("=")[0].lstrip("+~")
+        if "=" not in override or key.split(".")[0] != "reference":
+            raise ConfigError(f"{override!r}: serve takes reference=OPTION and reference.KEY=VALUE only")
+    return compose(overrides).reference

@@ -1,0 +1,183 @@
+"""Checks of values that a type cannot express: ranges, choices, and keys that need each other."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from omni_bench.config.explain import alternatives
+from omni_bench.config.schema import (
+    AsrConfig,
+    ClientConfig,
+    DatasetConfig,
+    LoadConfig,
+    OutputConfig,
+    ReferenceConfig,
+    RunConfig,
+    TargetConfig,
+)
+from omni_bench.errors import ConfigError
+
+TARGET_KINDS = ("reference", "external")
+DATASET_KINDS = ("bundled", "seed_tts", "huggingface")
+CLIENT_KINDS = ("openai_speech",)
+LOAD_KINDS = ("closed_loop",)
+ASR_KINDS = ("whisper", "none")
+SAVE_AUDIO = ("worst", "all", "none")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+MAX_CONCURRENCY = 4096
+"""A client process with more open streams than this measures itself."""
+
+
+def validate(config: RunConfig) -> None:
+    """Raise ConfigError for the first value that cannot be run, naming key, value and valid values."""
+    name = config.scenario.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ConfigError(f"scenario.name={name!r}: names a folder; letters, digits, '.', '_' and '-' only")
+    _target(config.target)
+    _dataset(config.dataset)
+    _client(config.client)
+    _load(config.load)
+    _asr(config.asr)
+    _reference(config.reference)
+    _output(config.output)
+
+
+def _target(target: TargetConfig) -> None:
+    choice("target.kind", target.kind, TARGET_KINDS)
+    if target.kind == "external":
+        if not target.url:
+            raise ConfigError("target.url is needed for target=external, such as target.url=http://127.0.0.1:8091")
+        _url("target.url", target.url)
+    elif target.url is not None:
+        raise ConfigError(
+            f"target.url={target.url!r}: the target '{target.kind}' is launched here and takes no URL; "
+            "use target=external for a server that already runs"
+        )
+    if not target.host:
+        raise ConfigError("target.host='': an address to bind, such as 127.0.0.1")
+    if not 0 <= target.port <= 65535:
+        raise ConfigError(f"target.port={target.port}: 0 (a free port is chosen) to 65535")
+    if not target.health_path.startswith("/"):
+        raise ConfigError(f"target.health_path={target.health_path!r}: a path that starts with '/', such as /health")
+    _positive("target.startup_timeout_s", target.startup_timeout_s)
+    _positive("target.stop_timeout_s", target.stop_timeout_s)
+
+
+def _url(key: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid or any(character.isspace() for character in url):
+        raise ConfigError(f"{key}={url!r}: not an http or https URL, such as http://127.0.0.1:8091")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{key}={url!r}: the address of a server, without '?' or '#'")
+
+
+def _dataset(dataset: DatasetConfig) -> None:
+    choice("dataset.kind", dataset.kind, DATASET_KINDS)
+    if dataset.kind == "seed_tts" and not dataset.root:
+        raise ConfigError("dataset.root is needed for dataset=seed_tts: the folder that holds <locale>/meta.lst")
+    if dataset.kind == "huggingface" and not dataset.hf_id:
+        raise ConfigError("dataset.hf_id is needed for dataset=huggingface: a hub id, or a local arrow or parquet path")
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.locale):
+        raise ConfigError(f"dataset.locale={dataset.locale!r}: the name of a folder below the root, such as en or zh")
+
+
+def _client(client: ClientConfig) -> None:
+    choice("client.kind", client.kind, CLIENT_KINDS)
+    if client.sample_rate_hz < 1:
+        raise ConfigError(f"client.sample_rate_hz={client.sample_rate_hz}: at least 1, such as 24000")
+    if client.max_new_tokens is not None and client.max_new_tokens < 1:
+        raise ConfigError(f"client.max_new_tokens={client.max_new_tokens}: at least 1, or null")
+    _positive("client.request_timeout_s", client.request_timeout_s)
+    _positive("client.connect_timeout_s", client.connect_timeout_s)
+    _positive("client.max_audio_s", client.max_audio_s)
+
+
+def _load(load: LoadConfig) -> None:
+    choice("load.kind", load.kind, LOAD_KINDS)
+    if not load.concurrency:
+        raise ConfigError("load.concurrency=[]: at least one level, such as [16]")
+    for level in load.concurrency:
+        if not 1 <= level <= MAX_CONCURRENCY:
+            raise ConfigError(f"load.concurrency={load.concurrency}: {level} is not within 1 to {MAX_CONCURRENCY}")
+    repeated = sorted({level for level in load.concurrency if load.concurrency.count(level) > 1})
+    if repeated:
+        raise ConfigError(f"load.concurrency={load.concurrency}: {repeated[0]} is there twice; a level is run once")
+    if load.requests_per_level < 1:
+        raise ConfigError(f"load.requests_per_level={load.requests_per_level}: at least 1")
+    if load.warmup_per_slot < 0:
+        raise ConfigError(f"load.warmup_per_slot={load.warmup_per_slot}: 0 or more")
+    levels = len(load.concurrency)
+    if not 0 <= load.rotate_levels < levels:
+        raise ConfigError(f"load.rotate_levels={load.rotate_levels}: 0 to {levels - 1} for {levels} levels")
+    _positive("load.lag_budget_ms", load.lag_budget_ms)
+
+
+def _asr(asr: AsrConfig) -> None:
+    choice("asr.kind", asr.kind, ASR_KINDS)
+    if not asr.model:
+        raise ConfigError("asr.model='': a Whisper name, the path of a .pt file, or auto")
+    device("asr.device", asr.device)
+    if asr.workers is not None:
+        _at_least("asr.workers", asr.workers, 1)
+    _at_least("asr.threads_per_worker", asr.threads_per_worker, 1)
+    _at_least("asr.batch_size", asr.batch_size, 1)
+    _at_least("asr.lead_silence_ms", asr.lead_silence_ms, 0)
+    _at_least("asr.tail_silence_ms", asr.tail_silence_ms, 0)
+    if not 0 <= asr.wer_limit <= 1:
+        raise ConfigError(f"asr.wer_limit={asr.wer_limit}: a share from 0 to 1 (0.15 is 15 %)")
+
+
+def _reference(reference: ReferenceConfig) -> None:
+    device("reference.device", reference.device)
+    choice("reference.dtype", reference.dtype, DTYPES)
+    for key in ("max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames"):
+        _at_least(f"reference.{key}", getattr(reference, key), 1)
+    if reference.first_chunk_frames > reference.chunk_frames:
+        raise ConfigError(
+            f"reference.first_chunk_frames={reference.first_chunk_frames}: "
+            f"at most reference.chunk_frames={reference.chunk_frames}"
+        )
+    for key in ("temperature", "predictor_temperature"):
+        value = getattr(reference, key)
+        if not (math.isfinite(value) and value >= 0):
+            raise ConfigError(f"reference.{key}={value}: 0 (greedy) or more")
+    for key in ("top_k", "predictor_top_k"):
+        _at_least(f"reference.{key}", getattr(reference, key), 0)
+    if reference.threads is not None:
+        _at_least("reference.threads", reference.threads, 1)
+
+
+def _output(output: OutputConfig) -> None:
+    choice("output.save_audio", output.save_audio, SAVE_AUDIO)
+    if not output.root:
+        raise ConfigError("output.root='': the folder for run folders, such as reports/runs")
+    _at_least("output.worst_n", output.worst_n, 0)
+
+
+def choice(key: str, value: str, valid: Sequence[str]) -> None:
+    """Raise ConfigError unless ``value`` is one of ``valid``."""
+    if value not in valid:
+        raise ConfigError(f"{key}={value!r}{alternatives(value, valid)}")
+
+
+def device(key: str, value: str) -> None:
+    """Raise ConfigError unless ``value`` names a device: auto, cpu, cuda or cuda:N."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+        raise ConfigError(f"{key}={value!r}; valid: auto, cpu, cuda, cuda:N")
+
+
+def _positive(key: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{key}={value}: a finite number above 0")
+
+
+def _at_least(key: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{key}={value}: at least {least}")

@@ -1,0 +1,95 @@
+"""The end of a run, good or bad: audio, requests, utterances, run.json, report and plots on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import OmniBenchError
+from omni_bench.report.write import write_report
+from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
+from omni_bench.run.results import LevelResult, write_results
+from omni_bench.store.run_folder import RunFolder
+from omni_bench.store.run_json import build_level, build_run
+
+JUDGING_DID_NOT_FINISH = "judging did not finish: "
+"""Begins the reason that ``omni-bench judge`` can take away."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that is known at the end.
+
+    ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
+    load phase was complete.
+    """
+
+    config: RunConfig
+    folder: RunFolder
+    levels: list[LevelResult]
+    verdicts: Verdicts | None
+    problem: BaseException | None
+    started_utc: datetime
+    duration_s: float
+    provenance: Mapping[str, Any]
+    while_judging: bool = False
+
+
+def finish(outcome: Outcome) -> dict[str, Any]:
+    """Write the run folder; returns the content of run.json. Raises StoreError.
+
+    If the judge could not finish, all audio is kept, so that ``omni-bench judge`` can.
+    """
+    config, folder = outcome.config, outcome.folder
+    output = config.output
+    if outcome.while_judging and output.save_audio == "worst":
+        output = replace(output, save_audio="all")
+    kept = keep_audio(folder, requests_to_keep(outcome.levels, outcome.verdicts, output), config.client.sample_rate_hz)
+    write_results(folder, outcome.levels, kept)
+    if outcome.verdicts is not None:
+        folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
+    run = build_run(
+        scenario=config.scenario.name,
+        description=config.scenario.description,
+        started_utc=outcome.started_utc,
+        duration_s=outcome.duration_s,
+        levels=[level_record(level, outcome.verdicts, config) for level in outcome.levels],
+        provenance=outcome.provenance,
+        more_invalid_reasons=_problem_reasons(outcome),
+    )
+    folder.write_run(run)
+    write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
+    return run
+
+
+def level_record(level: LevelResult, verdicts: Verdicts | None, config: RunConfig) -> dict[str, Any]:
+    """One entry of ``levels`` in run.json."""
+    corpus = verdicts.corpus(level) if verdicts is not None else None
+    return build_level(
+        level.summary(config.load.lag_budget_ms, config.load.kind),
+        [request.metrics for request in level.requests],
+        corpus,
+        lag_budget_ms=config.load.lag_budget_ms,
+        more_invalid_reasons=wer_reasons(corpus, config.asr.wer_limit),
+    )
+
+
+def _problem_reasons(outcome: Outcome) -> list[str]:
+    problem = outcome.problem
+    if problem is None:
+        return []
+    if isinstance(problem, KeyboardInterrupt):
+        reason = "the run was interrupted"
+    elif isinstance(problem, (OmniBenchError, OSError)):
+        reason = str(problem).splitlines()[0]
+    else:
+        reason = f"internal error: {type(problem).__name__}: {problem}"
+    reasons = [JUDGING_DID_NOT_FINISH + reason if outcome.while_judging else reason]
+    measured = {level.concurrency for level in outcome.levels}
+    missing = [str(concurrency) for concurrency in outcome.config.load.concurrency if concurrency not in measured]
+    if missing:
+        reasons.append(f"not measured: concurrency {', '.join(missing)}")
+    return reasons

@@ -1,0 +1,232 @@
+"""One run: prepare, launch, drive, stop the server, judge, write down.
+
+Whatever goes wrong once the server has been asked for, the server is gone afterwards and what
+was measured is on disk, marked invalid; then the error goes on to the command line.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import TargetError
+from omni_bench.load.events import LoadEvent, RequestFinished
+from omni_bench.load.plan import LevelPlan
+from omni_bench.load.recording import LevelRecording
+from omni_bench.load.runner import LevelInterrupted, run_level
+from omni_bench.report.console import summary_table, verdict_lines
+from omni_bench.run.finish import Outcome, finish
+from omni_bench.run.judging import Verdicts, audible, judge_levels
+from omni_bench.run.prepare import Prepared, prepare
+from omni_bench.run.progress import RunProgress
+from omni_bench.run.provenance import harness, provenance
+from omni_bench.run.results import LevelResult, in_configured_order, measure_level, request_record
+from omni_bench.store.run_folder import RunFolder
+from omni_bench.targets.base import Target, TargetInfo
+from omni_bench.targets.create import create_target
+
+SPOOL = ".spool"
+PLAIN_WIDTH = 150
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended that ran to its end. ``exit_code``: 0 if every level is valid, else 1."""
+
+    run_dir: Path
+    run: dict[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """For the command line."""
+        return 0 if self.run["valid"] else 1
+
+
+@dataclass
+class _Session:
+    """What a run has come to so far."""
+
+    config: RunConfig
+    command: tuple[str, ...]
+    folder: RunFolder
+    prepared: Prepared
+    progress: RunProgress
+    started_utc: datetime
+    begun: float
+    info: TargetInfo | None = None
+    recordings: list[LevelRecording] = field(default_factory=list)
+    finished: int = 0
+
+    def on_event(self, event: LoadEvent) -> None:
+        """Write a measured request down the moment it has finished, then show it."""
+        if isinstance(event, RequestFinished) and not event.timeline.warmup:
+            timeline = event.timeline
+            self.folder.append_request(request_record(timeline, self.prepared.prompts[timeline.prompt_id]))
+            self.finished += timeline.ok
+        self.progress.on_event(event)
+
+
+def run(config: RunConfig, run_dir: Path, command: Sequence[str] = ()) -> RunOutcome:
+    """Do the whole run of a validated ``config`` into ``run_dir`` and print the summary.
+
+    ``command``: the command line, for the report. A run that ended but may not be trusted is
+    no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
+    impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
+    """
+    started_utc, begun = datetime.now(UTC), time.monotonic()
+    with RunFolder.create(run_dir) as folder, RunProgress() as progress:
+        prepared = prepare(config, run_dir)
+        session = _Session(config, tuple(command), folder, prepared, progress, started_utc, begun)
+        try:
+            problem = _load_phase(session)
+            results = _results(session, problem)
+            problem = results.problem
+            document = _write_down(session, results)
+        finally:
+            shutil.rmtree(folder.path / SPOOL, ignore_errors=True)
+    if problem is not None:
+        raise _with_place(problem, session)
+    print_summary(document, folder)
+    return RunOutcome(run_dir, document)
+
+
+def _load_phase(session: _Session) -> BaseException | None:
+    """Launch the server, run every level, stop the server. Returns what cut it short, None if nothing did."""
+    target = create_target(session.config, session.folder.server_log)
+    try:
+        session.progress.say(f"starting the target ({session.config.target.kind})")
+        session.info = target.start()
+        session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
+        session.progress.begin_load(session.prepared.plans)
+        for plan in session.prepared.plans:
+            _run_one_level(session, plan, target)
+    except BaseException as problem:
+        if isinstance(problem, LevelInterrupted):
+            session.recordings.append(problem.recording)
+        return problem
+    finally:
+        session.progress.end()
+        target.stop()
+    return None
+
+
+def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
+    session.progress.begin_level(plan)
+    config = session.config
+    recording = run_level(
+        plan,
+        base_url=target.base_url,
+        client=config.client,
+        spool_dir=session.folder.path / SPOOL,
+        on_event=session.on_event,
+        is_target_alive=target.is_alive,
+        health_path=config.target.health_path,
+    )
+    session.recordings.append(recording)
+    if recording.target_died or not target.is_alive():
+        raise TargetError(f"the server died during concurrency {plan.concurrency}: {target.failure()}")
+
+
+@dataclass(frozen=True)
+class _Results:
+    levels: list[LevelResult]
+    verdicts: Verdicts | None
+    problem: BaseException | None
+    while_judging: bool = False
+
+
+def _results(session: _Session, problem: BaseException | None) -> _Results:
+    """Metrics of what was recorded and, if the load phase ran to its end, the judge's verdicts."""
+    try:
+        levels = [measure_level(recording, session.prepared.prompts) for recording in session.recordings]
+    except Exception as error:
+        return _Results([], None, problem or error)
+    levels = in_configured_order(levels, session.config.load.concurrency)
+    spec = session.prepared.judge
+    if problem is not None or spec is None:
+        return _Results(levels, None, problem)
+    session.progress.begin_judging(len(audible(levels)), spec.name)
+    try:
+        asr, language = session.config.asr, session.config.dataset.locale
+        verdicts = judge_levels(levels, asr, spec, language, session.progress.judged)
+    except (Exception, KeyboardInterrupt) as error:
+        return _Results(levels, None, error, while_judging=True)
+    finally:
+        session.progress.end()
+    return _Results(levels, verdicts, None)
+
+
+def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
+    """Write every file of the run folder; a disk that is full now does not hide the first problem."""
+    judge = session.prepared.judge
+    try:
+        return finish(
+            Outcome(
+                config=session.config,
+                folder=session.folder,
+                levels=results.levels,
+                verdicts=results.verdicts,
+                problem=results.problem,
+                while_judging=results.while_judging,
+                started_utc=session.started_utc,
+                duration_s=time.monotonic() - session.begun,
+                provenance=provenance(
+                    session.config,
+                    command=session.command,
+                    target=_target_facts(session),
+                    prompts=session.prepared.prompts_facts,
+                    judge=describe_judge(judge) if judge is not None else None,
+                ),
+            )
+        )
+    except Exception:
+        if results.problem is not None:
+            raise _with_place(results.problem, session)  # noqa: B904 - the second problem stays as its context
+        raise
+
+
+def _target_facts(session: _Session) -> dict[str, Any]:
+    """``provenance.target``: what the server says of itself, as far as it came to that."""
+    info, config = session.info, session.config.target
+    health = info.health if info is not None and isinstance(info.health, dict) else {}
+
+    def stated(name: str) -> str | None:
+        value = health.get(name)
+        return value if isinstance(value, str) else None
+
+    # The reference server is of this very package.
+    own = harness() if config.kind == "reference" else {"version": None, "commit": None}
+    return {
+        "kind": config.kind,
+        "url": info.base_url if info is not None else config.url,
+        "version": stated("version") or own["version"],
+        "commit": stated("commit") or own["commit"],
+        "description": info.as_dict() if info is not None else {},
+    }
+
+
+def _with_place(problem: BaseException, session: _Session) -> BaseException:
+    """The problem as it should reach the user: an interrupt says what it left behind."""
+    if isinstance(problem, KeyboardInterrupt):
+        return KeyboardInterrupt(f"{session.finished} finished requests are in {session.folder.path}")
+    return problem
+
+
+def print_summary(document: dict[str, Any], folder: RunFolder) -> None:
+    """The table, why the run may not be trusted if so, and where the report is; on stdout."""
+    # Into a file or a pipe, rich would squeeze the table into 80 columns.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console.print(summary_table(document))
+    for line in verdict_lines(document):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)

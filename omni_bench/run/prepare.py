@@ -1,0 +1,69 @@
+"""Everything that can be known to fail before a server is launched, checked in seconds."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omni_bench.accuracy.resolve import JudgeSpec
+from omni_bench.config.schema import RunConfig
+from omni_bench.datasets.load import load_prompts, prompts_sha256
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.errors import StoreError
+from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
+from omni_bench.run.judging import find_judge
+from omni_bench.store.files import os_errors_as_store_errors
+
+SPACE_FIXED_BYTES = 64 << 20
+SPACE_PER_REQUEST_BYTES = 3 << 20
+"""Half a minute of 24 kHz 16-bit audio, twice: as received, and kept as WAV."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run needs and cannot change while it goes on."""
+
+    prompts: dict[str, Prompt]
+    prompts_facts: dict[str, Any]
+    plans: list[LevelPlan]
+    judge: JudgeSpec | None
+
+
+def prepare(config: RunConfig, run_dir: Path) -> Prepared:
+    """Load the prompts, plan the levels, find the judge, check the disk.
+
+    Raises DatasetError, ConfigError, AccuracyError or StoreError.
+    """
+    prompts = load_prompts(config.dataset, prompts_needed(config.load))
+    plans = build_level_plans(prompts, config.load, config.client)
+    measured = sum(len(plan.measured) for plan in plans)
+    check_disk_space(run_dir, space_needed_bytes(measured))
+    return Prepared(
+        prompts={prompt.id: prompt for prompt in prompts},
+        prompts_facts={
+            "dataset": config.dataset.name,
+            "locale": config.dataset.locale,
+            "count": len(prompts),
+            "sha256": prompts_sha256(prompts, with_reference=config.client.send_reference),
+        },
+        plans=plans,
+        judge=find_judge(config.asr, config.dataset.locale),
+    )
+
+
+def space_needed_bytes(requests: int) -> int:
+    """Disk space that a run of that many measured requests may take."""
+    return SPACE_FIXED_BYTES + requests * SPACE_PER_REQUEST_BYTES
+
+
+def check_disk_space(folder: Path, needed_bytes: int) -> None:
+    """Raise StoreError unless the disk of ``folder`` has ``needed_bytes`` free."""
+    with os_errors_as_store_errors("look at the disk of", folder):
+        free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        raise StoreError(
+            f"the disk of {folder} has {free_bytes >> 20} MiB free, the run may need {needed_bytes >> 20} MiB; "
+            "free some space or set output.root to another disk"
+        )

@@ -1,0 +1,141 @@
+"""What a person sees while a run goes on: bars on a terminal, a line now and then elsewhere.
+
+Everything here goes to stderr. It is fed from the parent process of the load worker, so that
+drawing cannot disturb a measurement.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TimeRemainingColumn as EtaColumn
+
+from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
+from omni_bench.load.plan import LevelPlan
+
+LINE_EVERY_S = 15.0
+"""Off a terminal, how long nothing is said at most while requests finish."""
+
+
+class RunProgress:
+    """Levels, requests, judged clips and the time left. Use as ``with``; every method may be called any time."""
+
+    def __init__(self, console: Console | None = None):
+        self.console = console or Console(stderr=True, highlight=False)
+        self._live = self.console.is_terminal and not self.console.is_dumb_terminal
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("ETA"),
+            EtaColumn(compact=True),
+            console=self.console,
+            refresh_per_second=4,  # the load worker needs the processor more
+            disable=not self._live,
+        )
+        self._all: TaskID | None = None
+        self._current: _Count | None = None
+        self._after_warmup: tuple[str, int] | None = None
+        self._levels = 0
+        self._level = 0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """One line, above the bars if there are any."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def begin_load(self, plans: list[LevelPlan]) -> None:
+        """The load phase begins; the overall bar counts warm-up too, as it takes time as well."""
+        self._levels = len(plans)
+        total = sum(len(plan.warmup) + len(plan.measured) for plan in plans)
+        if len(plans) > 1:
+            self._all = self._bars.add_task("all levels", total=total, note="")
+
+    def begin_level(self, plan: LevelPlan) -> None:
+        """The next level begins, with its warm-up."""
+        self._level += 1
+        where = f"level {self._level}/{self._levels}, concurrency {plan.concurrency}"
+        self._begin(f"{where}: warm-up", len(plan.warmup))
+        # WarmupDone comes after a warm-up of no requests too.
+        self._after_warmup = (f"{where}: requests", len(plan.measured))
+
+    def on_event(self, event: LoadEvent) -> None:
+        """Count a finished request, and go on from warm-up to measured requests."""
+        if isinstance(event, RequestFinished):
+            self._advance(failed=not event.timeline.ok)
+            if self._all is not None:
+                self._bars.advance(self._all)
+        elif isinstance(event, WarmupDone) and self._after_warmup is not None:
+            name, total = self._after_warmup
+            self._begin(name, total)
+
+    def begin_judging(self, clips: int, judge: str) -> None:
+        """The load phase is over; the judge hears the clips."""
+        self._begin(f"judging with {judge}", clips)
+
+    def judged(self, done: int, total: int) -> None:
+        """``done`` clips of ``total`` have been transcribed."""
+        while self._current is not None and self._current.done < min(done, total):
+            self._advance(failed=False)
+
+    def end(self) -> None:
+        """The current bar, if any, is over."""
+        if self._current is not None and not self._live and self._current.said < self._current.done:
+            self.say(self._current.line())
+        self._current = None
+
+    def _begin(self, name: str, total: int) -> None:
+        self.end()
+        self._after_warmup = None
+        if total == 0:
+            return
+        task = self._bars.add_task(name, total=total, note="")
+        self._current = _Count(name, total, task)
+
+    def _advance(self, failed: bool) -> None:
+        count = self._current
+        if count is None:
+            return
+        count.done += 1
+        count.failed += failed
+        self._bars.update(count.task, advance=1, note=f"{count.failed} failed" if count.failed else "")
+        now = time.monotonic()
+        if not self._live and (count.done >= count.total or now - count.said_at >= LINE_EVERY_S):
+            count.said, count.said_at = count.done, now
+            self.say(count.line())
+
+
+class _Count:
+    """Progress of one bar, and when a line was last printed about it."""
+
+    def __init__(self, name: str, total: int, task: TaskID):
+        self.name, self.total, self.task = name, total, task
+        self.done = self.failed = self.said = 0
+        self.begun = self.said_at = time.monotonic()
+
+    def line(self) -> str:
+        """``NAME 12/32, 1 failed, 0:24 left``."""
+        elapsed_s = time.monotonic() - self.begun
+        parts = [f"{self.name} {self.done}/{self.total}"]
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.done < self.total:
+            left_s = round(elapsed_s / max(self.done, 1) * (self.total - self.done))
+            parts.append(f"about {left_s // 60}:{left_s % 60:02d} left")
+        else:
+            parts.append(f"{elapsed_s:.0f} s")
+        return ", ".join(parts)

@@ -1,0 +1,143 @@
+"""Where a result comes from: everything needed to judge, compare and repeat a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from omni_bench import __version__
+from omni_bench.config.schema import RunConfig
+
+PACKAGES = (
+    "aiohttp",
+    "datasets",
+    "hydra-core",
+    "jiwer",
+    "numpy",
+    "omegaconf",
+    "openai-whisper",
+    "pandas",
+    "pyarrow",
+    "safetensors",
+    "scipy",
+    "sglang",
+    "sglang-omni",
+    "torch",
+    "vllm",
+    "vllm-omni",
+)
+"""Packages that can change a result; one that is not installed is null."""
+
+COMMAND_TIMEOUT_S = 10.0
+
+
+def provenance(
+    config: RunConfig,
+    *,
+    command: Sequence[str],
+    target: dict[str, Any],
+    prompts: dict[str, Any],
+    judge: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """``provenance`` of run.json. The other arguments are its parts of the same name, as plain types."""
+    return {
+        "command": list(command),
+        "harness": harness(),
+        "target": target,
+        "config": asdict(config),
+        "prompts": prompts,
+        "judge": judge,
+        "hardware": hardware(),
+        "software": software(),
+    }
+
+
+def harness() -> dict[str, Any]:
+    """Version of omni-bench; commit and whether it was changed, if it runs from a git checkout."""
+    root = Path(__file__).resolve().parents[2]
+    commit = dirty = None
+    if (root / "pyproject.toml").is_file() and (root / ".git").exists():
+        commit = _output(["git", "-C", str(root), "rev-parse", "HEAD"])
+        status = _output(["git", "-C", str(root), "status", "--porcelain"]) if commit else None
+        dirty = None if status is None else bool(status)
+    return {"version": __version__, "commit": commit or None, "dirty": dirty}
+
+
+def hardware() -> dict[str, Any]:
+    """CPU, memory and visible GPUs of this machine. Initialises CUDA: call it after the load phase."""
+    import torch
+
+    gpus = []
+    if torch.cuda.is_available():
+        driver = (_output(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or "").splitlines()
+        for index in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(index)
+            gpus.append(
+                {
+                    "name": properties.name,
+                    "memory_bytes": properties.total_memory,
+                    "driver": driver[0].strip() if driver else None,
+                }
+            )
+    return {
+        "cpu": cpu_model(),
+        "cpu_cores": usable_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpus": gpus,
+        "cuda": torch.version.cuda,
+    }
+
+
+def software() -> dict[str, Any]:
+    """Python, operating system and the versions of :data:`PACKAGES`."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: package_version(name) for name in PACKAGES},
+    }
+
+
+def package_version(name: str) -> str | None:
+    """Version of an installed package, None if it is not."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which in a container is fewer than the machine has."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every operating system
+        return os.cpu_count() or 1
+
+
+def cpu_model() -> str | None:
+    """The CPU's name, None where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None) or platform.processor() or None
+
+
+def _output(command: list[str]) -> str | None:
+    """What a command prints, stripped; None if it is not there, fails or takes too long."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,142 @@
+"""Work on runs that are over: derive their results again, or let a judge hear them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.config.compose import to_run_config
+from omni_bench.config.explain import explain
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
+from omni_bench.report.utterances import score_of
+from omni_bench.report.write import write_report
+from omni_bench.run.finish import JUDGING_DID_NOT_FINISH, level_record
+from omni_bench.run.judging import Verdicts, audible, find_judge, judge_levels, utterance_records
+from omni_bench.run.progress import RunProgress
+from omni_bench.run.results import LevelResult, read_results
+from omni_bench.store.run_folder import RunFolder
+from omni_bench.store.run_json import build_run
+
+
+def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
+    """Derive the levels of a run from its raw data again and rewrite run.json, report.md and the plots.
+
+    Raises StoreError.
+    """
+    folder = RunFolder.open(path)
+    run = folder.read_run()
+    config = stored_config(run, folder)
+    levels = read_results(folder, run)
+    run = _rebuild(run, config, levels, _stored_verdicts(run, folder), run["provenance"], judged_now=False)
+    folder.write_run(run)
+    write_report(folder.path, plots=config.output.plots)
+    return folder, run
+
+
+def judge_again(path: Path, overrides: Sequence[str], progress: RunProgress) -> tuple[RunFolder, dict[str, Any]]:
+    """Transcribe the kept audio of a run and rewrite its accuracy, run.json and report.md.
+
+    ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. Raises ConfigError for those,
+    AccuracyError if there is no judge or not all audio was kept, StoreError.
+    """
+    folder = RunFolder.open(path)
+    run = folder.read_run()
+    config = stored_config(run, folder, overrides)
+    config.asr.kind = "whisper"
+    levels = read_results(folder, run)
+    heard = audible(levels)
+    lost = [request for request in heard if request.audio is None or not request.audio.is_file()]
+    if lost:
+        raise AccuracyError(
+            f"{len(lost)} of {len(heard)} recordings of {folder.path} were not kept, such as that of "
+            f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
+        )
+    language = config.dataset.locale
+    spec = find_judge(config.asr, language)
+    assert spec is not None
+    progress.begin_judging(len(heard), spec.name)
+    verdicts = judge_levels(levels, config.asr, spec, language, progress.judged)
+    progress.end()
+    stored = run["provenance"]
+    asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
+    provenance = {**stored, "judge": describe_judge(spec), "config": {**stored["config"], "asr": asr}}
+    run = _rebuild(run, config, levels, verdicts, provenance, judged_now=True)
+    kept = {
+        request.request_id: str(request.audio.relative_to(folder.path.resolve()))
+        for level in levels
+        for request in level.requests
+        if request.audio is not None
+    }
+    folder.write_utterances(utterance_records(levels, verdicts, kept))
+    folder.write_run(run)
+    write_report(folder.path, plots=config.output.plots)
+    return folder, run
+
+
+def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequence[str] = ()) -> RunConfig:
+    """The configuration in ``run``, with ``asr.KEY=VALUE`` over it.
+
+    Raises ConfigError for a bad override, StoreError if the stored part is of another version.
+    """
+    for override in asr_overrides:
+        if "=" not in override or not override.startswith("asr."):
+            raise ConfigError(f"{override!r}: judge takes asr.KEY=VALUE only")
+    try:
+        stored = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.create(run["provenance"]["config"]))
+    except OmegaConfBaseException as error:
+        raise StoreError(f"{folder.run_json}: provenance.config: {explain(error)}") from None
+    try:
+        config = OmegaConf.merge(stored, OmegaConf.from_dotlist(list(asr_overrides)))
+    except OmegaConfBaseException as error:
+        raise explain(error) from None
+    assert isinstance(config, DictConfig)
+    try:
+        return to_run_config(config)
+    except OmniBenchError as error:
+        if asr_overrides:
+            raise
+        raise StoreError(f"{folder.run_json}: provenance.config: {error}") from None
+
+
+def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder) -> Verdicts | None:
+    records = folder.read_utterances()
+    judge = run["provenance"]["judge"]
+    if judge is None or not records:
+        return None
+    return Verdicts(judge["name"], {record["request_id"]: score_of(record) for record in records}, {})
+
+
+def _rebuild(
+    run: Mapping[str, Any],
+    config: RunConfig,
+    levels: Sequence[LevelResult],
+    verdicts: Verdicts | None,
+    provenance: Mapping[str, Any],
+    *,
+    judged_now: bool,
+) -> dict[str, Any]:
+    """run.json anew. Reasons that are the run's own and not a level's are carried over."""
+    of_levels = {
+        f"concurrency {level['concurrency']}: {reason}"
+        for level in run["levels"]
+        for reason in level["invalid_reasons"]
+    }
+    own = [reason for reason in run["invalid_reasons"] if reason not in of_levels and reason != "no level was measured"]
+    if judged_now:
+        own = [reason for reason in own if not reason.startswith(JUDGING_DID_NOT_FINISH)]
+    return build_run(
+        scenario=run["scenario"],
+        description=run.get("description", ""),
+        started_utc=datetime.fromisoformat(run["started_utc"]),
+        duration_s=run["duration_s"],
+        levels=[level_record(level, verdicts, config) for level in levels],
+        provenance=provenance,
+        more_invalid_reasons=own,
+    )

@@ -1,0 +1,202 @@
+"""From raw facts to results: what is known of each request and level, and how it is written down.
+
+The same functions serve a run that just ended (audio in the spool folder) and an old one
+that is read back (``omni-bench report``, ``omni-bench judge``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omni_bench.clients.timeline import Timeline
+from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.errors import StoreError
+from omni_bench.load.lag import LoopLag
+from omni_bench.load.recording import LevelRecording
+from omni_bench.metrics.level import LevelSummary, summarise_level
+from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.metrics.validity import audio_faults
+from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.store.run_folder import RunFolder
+
+UNHEARABLE = ("empty", "silent")
+"""Faults with which there is nothing to transcribe: the utterance counts as wholly wrong."""
+
+
+@dataclass(frozen=True)
+class RequestResult:
+    """One measured request. ``audio``: the file that holds its samples (.pcm or .wav), None if there is none."""
+
+    timeline: Timeline
+    text: str
+    language: str
+    metrics: RequestMetrics
+    faults: tuple[str, ...]
+    audio: Path | None
+
+    @property
+    def request_id(self) -> str:
+        """Unique within a run."""
+        return self.timeline.request_id
+
+    @property
+    def forced(self) -> str | None:
+        """Why no transcript can save this utterance (failed, empty, silent), else None."""
+        if not self.timeline.ok:
+            return "failed"
+        return next((fault for fault in UNHEARABLE if fault in self.faults), None)
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """One level: its requests in plan order, and the lag of the client (None if it never measured)."""
+
+    concurrency: int
+    requests: tuple[RequestResult, ...]
+    lag: LoopLag | None
+
+    def summary(self, lag_budget_ms: float, arrival: str = "closed_loop") -> LevelSummary:
+        """Distributions, rates and validity of the level."""
+        return summarise_level(
+            self.concurrency,
+            [request.timeline for request in self.requests],
+            [request.metrics for request in self.requests],
+            {request.request_id: request.faults for request in self.requests},
+            lag=self.lag,
+            lag_budget_ms=lag_budget_ms,
+            arrival=arrival,
+        )
+
+
+def measure_level(recording: LevelRecording, prompts: Mapping[str, Prompt]) -> LevelResult:
+    """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
+
+    Raises StoreError if spooled audio cannot be read.
+    """
+    requests = tuple(
+        measure_request(timeline, prompts[timeline.prompt_id], recording.audio.get(timeline.request_id))
+        for timeline in recording.timelines
+    )
+    return LevelResult(recording.concurrency, requests, recording.lag)
+
+
+def measure_request(timeline: Timeline, prompt: Prompt, audio: Path | None) -> RequestResult:
+    """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
+    pcm = None
+    if audio is not None:
+        with os_errors_as_store_errors("read", audio):
+            pcm = audio.read_bytes()
+    return RequestResult(
+        timeline=timeline,
+        text=prompt.text,
+        language=prompt.language,
+        metrics=request_metrics(timeline, pcm),
+        faults=_faults(timeline, prompt, pcm),
+        audio=audio if pcm else None,
+    )
+
+
+def _faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None) -> tuple[str, ...]:
+    if not timeline.ok or timeline.sample_rate_hz is None:
+        return ()  # a failure already, counted by its kind
+    if pcm is None:
+        # The samples were lost with the load worker (a run that was cut off); their number was not.
+        return () if timeline.audio_bytes else ("empty",)
+    return audio_faults(pcm, timeline.sample_rate_hz, prompt.text, prompt.language)
+
+
+def request_record(timeline: Timeline, prompt: Prompt) -> dict[str, Any]:
+    """The line of requests.jsonl while the run goes on: what the client saw, and the text it asked for."""
+    return {**timeline_to_dict(timeline), "text": prompt.text, "language": prompt.language}
+
+
+def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, Any]:
+    """The line of requests.jsonl once the run is over: the above with metrics, faults and the kept recording."""
+    return {
+        **timeline_to_dict(result.timeline),
+        "text": result.text,
+        "language": result.language,
+        "metrics": {name: value for name, value in asdict(result.metrics).items() if name != "request_id"},
+        "faults": list(result.faults),
+        "audio": kept_audio,
+    }
+
+
+def write_results(folder: RunFolder, levels: Iterable[LevelResult], kept: Mapping[str, str]) -> None:
+    """Write requests.jsonl anew, with the derived facts, and chunks.parquet. ``kept``: request id -> recording.
+
+    Lines of requests that no level knows (a level that was cut off before it was recorded) stay
+    as they are. Raises StoreError.
+    """
+    folder.close()
+    results = [request for level in levels for request in level.requests]
+    records = [result_record(request, kept.get(request.request_id)) for request in results]
+    known = {request.request_id for request in results}
+    if folder.requests_jsonl.is_file():
+        records += [record for record in folder.read_requests() if record.get("request_id") not in known]
+    if not records:
+        return
+    data = b"".join(to_json(record, "a line of requests.jsonl") + b"\n" for record in records)
+    write_atomically(folder.requests_jsonl, lambda path: path.write_bytes(data))
+    folder.write_chunks(request.timeline for request in results)
+
+
+def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]:
+    """The levels of a run on disk, in the order of ``run`` (its run.json); metrics are derived anew.
+
+    What needs the samples (time to first audio, faults) is taken from the stored lines, as most
+    audio is not kept. Raises StoreError for lines that are missing or have another form.
+    """
+    by_level: dict[int, list[RequestResult]] = {}
+    measured = {level["concurrency"] for level in run["levels"]}
+    for number, record in enumerate(folder.read_requests(), start=1):
+        if record.get("concurrency") not in measured:
+            continue  # of a level that was cut off
+        result = _result_from(record, folder, number)
+        by_level.setdefault(result.timeline.concurrency, []).append(result)
+    levels = []
+    for level in run["levels"]:
+        requests = by_level.get(level["concurrency"], [])
+        if len(requests) != level["requests"]:
+            raise StoreError(
+                f"{folder.requests_jsonl} has {len(requests)} requests of concurrency {level['concurrency']}, "
+                f"run.json says {level['requests']}"
+            )
+        levels.append(LevelResult(level["concurrency"], tuple(requests), _lag_from(level["client"])))
+    return levels
+
+
+def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> RequestResult:
+    try:
+        timeline = timeline_from_dict(record)
+        audio = record["audio"]
+        path = None if audio is None else (folder.path / audio).resolve()
+        if path is not None and not path.is_relative_to(folder.path.resolve()):
+            raise StoreError(f"its recording {audio!r} is outside the run folder")
+        return RequestResult(
+            timeline=timeline,
+            text=record["text"],
+            language=record["language"],
+            metrics=replace(request_metrics(timeline, None), ttfa_ms=record["metrics"]["ttfa_ms"]),
+            faults=tuple(record["faults"]),
+            audio=path,
+        )
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"{folder.requests_jsonl}, line {number}: not a finished request: {error!r}") from None
+    except StoreError as error:
+        raise StoreError(f"{folder.requests_jsonl}, line {number}: {error}") from None
+
+
+def _lag_from(client: Mapping[str, Any] | None) -> LoopLag | None:
+    if client is None:
+        return None
+    return LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"])
+
+
+def in_configured_order(levels: Sequence[LevelResult], concurrency: Sequence[int]) -> list[LevelResult]:
+    """Levels in the order of ``load.concurrency``, whatever the order in which they ran."""
+    return sorted(levels, key=lambda level: concurrency.index(level.concurrency))

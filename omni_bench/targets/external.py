@@ -1,0 +1,63 @@
+"""A server that somebody else runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from omni_bench.config.schema import TargetConfig
+from omni_bench.errors import TargetError
+from omni_bench.targets.base import TargetInfo
+from omni_bench.targets.probe import get
+
+POLL_S = 0.25
+PROBE_TIMEOUT_S = 5.0
+
+
+class ExternalTarget:
+    """The server at ``config.url``. It is asked, never launched or stopped."""
+
+    def __init__(self, config: TargetConfig):
+        if config.url is None:
+            raise TargetError("target.url is needed for an external target")
+        self._config = config
+        self.base_url = config.url.rstrip("/").removesuffix("/v1")
+        self.log_path: Path | None = None
+
+    def start(self) -> TargetInfo:
+        """Wait until the server answers below 500 at ``health_path`` (404 too: not every server has it).
+
+        Raises TargetError after ``startup_timeout_s``.
+        """
+        url = self.base_url + self._config.health_path
+        begun = time.monotonic()
+        while True:
+            left_s = self._config.startup_timeout_s - (time.monotonic() - begun)
+            answer = get(url, min(PROBE_TIMEOUT_S, max(left_s, 0.1)))
+            if answer.status is not None and answer.status < 500:
+                break
+            if time.monotonic() - begun + POLL_S > self._config.startup_timeout_s:
+                raise TargetError(
+                    f"no server answers at target.url={self._config.url} within "
+                    f"{self._config.startup_timeout_s:g} s (GET {url}: {answer.problem})"
+                )
+            time.sleep(POLL_S)
+        return TargetInfo(
+            kind="external",
+            base_url=self.base_url,
+            startup_s=time.monotonic() - begun,
+            command=None,
+            health=answer.json(),
+            models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
+        )
+
+    def is_alive(self) -> bool:
+        """True: whether a server elsewhere runs shows only in its answers."""
+        return True
+
+    def failure(self) -> str:
+        """Says where to look, as the log is not here."""
+        return f"the server at {self.base_url} is not run by omni-bench; see its own log"
+
+    def stop(self) -> None:
+        """Nothing: a server that was not launched here is left running."""

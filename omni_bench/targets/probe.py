@@ -1,0 +1,88 @@
+"""Small blocking HTTP GETs and port checks, used before and after the load phase only."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from omni_bench.errors import TargetError
+
+MAX_BODY_BYTES = 1 << 20
+# As the load client: straight to the server, past any proxy of the environment.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer (``status``, body of at most 1 MiB), or why there was none (``problem``)."""
+
+    status: int | None
+    body: bytes
+    problem: str | None
+
+    def json(self) -> Any:
+        """The body as JSON if the status is 200 and it is JSON, else None."""
+        if self.status != 200:
+            return None
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+def get(url: str, timeout_s: float) -> Answer:
+    """One GET. Never raises: what went wrong is in ``problem``."""
+    try:
+        with _OPENER.open(url, timeout=timeout_s) as response:
+            return Answer(response.status, response.read(MAX_BODY_BYTES), None)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, b"", f"HTTP {error.code}")
+    except urllib.error.URLError as error:
+        return Answer(None, b"", str(error.reason))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Answer(None, b"", f"{type(error).__name__}: {error}")
+
+
+def check_port_free(host: str, port: int) -> None:
+    """Raise TargetError if ``host:port`` cannot be bound, saying why."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        # As servers do: connections of an earlier server in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise TargetError(
+                    f"target.port={port}: already in use on {host}; stop that server, choose another port, "
+                    "or use target.port=0 for a free one"
+                ) from None
+            raise TargetError(
+                f"cannot bind target.host={host}, target.port={port}: {error.strerror or error}"
+            ) from None
+
+
+def free_port(host: str) -> int:
+    """A TCP port nobody listens on at the moment. Raises TargetError if ``host`` cannot be bound."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise TargetError(f"cannot bind target.host={host}: {error.strerror or error}") from None
+        return probe.getsockname()[1]
+
+
+def url_of(host: str, port: int) -> str:
+    """The URL a client on this machine uses for a server bound to ``host:port``."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,181 @@
+"""A server as a child process: its own process group, its output in a file, gone at the end.
+
+The child gets its own session, so Ctrl-C in the terminal reaches the harness alone, which
+then stops the server in order. ``stop`` ends the whole group: workers that a server leaves
+behind are killed too, also when the server itself died first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from omni_bench.errors import StoreError, TargetError
+
+POLL_S = 0.05
+KILL_WAIT_S = 5.0
+LOG_TAIL_LINES = 20
+LOG_TAIL_BYTES = 16384
+
+
+class ServerProcess:
+    """One launched server. Not thread-safe; used from the main thread."""
+
+    def __init__(self, command: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None):
+        self.command = tuple(command)
+        self.log_path = log_path
+        self._env = dict(env) if env is not None else None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._returncode: int | None = None
+
+    def launch(self) -> None:
+        """Start the process. Raises TargetError if it cannot be executed, StoreError without a log file."""
+        try:
+            log = self.log_path.open("ab")
+        except OSError as error:
+            raise StoreError(f"cannot write the server log {self.log_path}: {error.strerror}") from None
+        with log:
+            # Before the launch, so that an interrupt right after it cannot leave the child behind.
+            atexit.register(self.stop)
+            try:
+                self._process = subprocess.Popen(
+                    self.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=self._env,
+                )
+            except OSError as error:
+                raise TargetError(f"cannot execute {self.command[0]}: {error.strerror}") from None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, which is also the process group's; None before launch."""
+        return self._process.pid if self._process else None
+
+    def is_alive(self) -> bool:
+        """True between launch and the end of the process."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait_until_ready(self, is_ready: Callable[[], bool], timeout_s: float) -> float:
+        """Poll ``is_ready`` until it is true; seconds since the call.
+
+        Raises TargetError, with the end of the log, if the process dies or the deadline passes.
+        """
+        begun = time.monotonic()
+        while True:
+            if not self.is_alive():
+                raise TargetError(f"the server ended during start-up: {self.failure()}")
+            if is_ready():
+                return time.monotonic() - begun
+            if time.monotonic() - begun > timeout_s:
+                raise TargetError(
+                    f"the server was not ready within target.startup_timeout_s={timeout_s:g}; {self._log_tail()}"
+                )
+            time.sleep(POLL_S)
+
+    def failure(self) -> str:
+        """How the process ended, and the end of its log."""
+        code = self._process.poll() if self._process else self._returncode
+        if code is None:
+            ended = "still running" if self._process else "not launched"
+        elif code < 0:
+            ended = f"killed by {_signal_name(-code)}"
+        else:
+            ended = f"exit code {code}"
+        return f"{ended}; {self._log_tail()}"
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """SIGTERM to the group, ``grace_s`` to obey, then SIGKILL; returns when all are gone. Idempotent."""
+        process = self._process
+        if process is None:
+            atexit.unregister(self.stop)
+            return
+        strays: list[psutil.Process] = []
+        try:
+            # Those that left the group are found through the tree, while it still hangs together.
+            strays = _descendants(process.pid)
+            _signal_group(process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + grace_s
+            while time.monotonic() < deadline:
+                # poll() reaps the leader; its pid stays reserved while group members live.
+                if process.poll() is not None and not _living_members(process.pid):
+                    break
+                time.sleep(POLL_S)
+        finally:
+            # Also on a second Ctrl-C during the wait: never leave a server behind.
+            _signal_group(process.pid, signal.SIGKILL)
+            for stray in strays:
+                with contextlib.suppress(psutil.Error):
+                    stray.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(KILL_WAIT_S)
+            deadline = time.monotonic() + KILL_WAIT_S
+            while time.monotonic() < deadline and (_living_members(process.pid) or any(map(_runs, strays))):
+                time.sleep(POLL_S)
+            self._returncode = process.returncode
+            self._process = None
+            atexit.unregister(self.stop)
+
+    def _log_tail(self) -> str:
+        try:
+            with self.log_path.open("rb") as log:
+                log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL_BYTES))
+                text = log.read(LOG_TAIL_BYTES).decode("utf-8", "replace")
+        except OSError as error:
+            return f"its log {self.log_path} cannot be read: {error.strerror}"
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()][-LOG_TAIL_LINES:]
+        if not lines:
+            return f"its log {self.log_path} is empty"
+        return f"the end of its log {self.log_path}:\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _signal_group(pgid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pgid, number)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _living_members(pgid: int) -> list[int]:
+    """Processes of the group that still run; zombies wait for their own parent and do nothing."""
+    try:
+        os.killpg(pgid, 0)
+    except ProcessLookupError:
+        return []
+    except PermissionError:
+        pass
+    members = []
+    for process in psutil.process_iter(["pid", "status"]):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == pgid and process.info["status"] != psutil.STATUS_ZOMBIE:
+                members.append(process.pid)
+    return members

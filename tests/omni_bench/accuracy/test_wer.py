@@ -1,0 +1,97 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omni_bench.accuracy.wer import alignment_markdown, score_corpus, score_utterance
+
+
+def score(reference, hypothesis, language="en", forced=None):
+    return score_utterance("r1", reference, hypothesis, language, forced)
+
+
+def test_edits_are_counted_by_kind():
+    result = score("The cat sat on the warm mat.", "the bat sat on warm mat today")
+    assert (result.substitutions, result.deletions, result.insertions) == (1, 1, 1)
+    assert (result.reference_words, result.edits, result.wer) == (7, 3, 3 / 7)
+    # characters: c becomes b, "the " is deleted, " today" is added
+    assert (result.character_edits, result.reference_characters) == (1 + 4 + 6, 27)
+    assert result.cer == 11 / 27
+
+
+def test_a_perfect_transcript_scores_zero():
+    result = score("Don't go, please.", "do not go please")
+    assert (result.wer, result.cer, result.edits, result.forced) == (0.0, 0.0, 0, None)
+
+
+def test_a_rate_may_exceed_one():
+    assert score("yes", "yes yes yes yes").wer == 3.0
+
+
+@pytest.mark.parametrize("reason", ["failed", "empty", "silent"])
+def test_a_forced_utterance_is_wholly_wrong_whatever_was_heard(reason):
+    result = score("one small step", "one small step", forced=reason)
+    assert (result.wer, result.cer, result.forced, result.hypothesis) == (1.0, 1.0, reason, "")
+    assert (result.deletions, result.substitutions, result.insertions) == (result.reference_words, 0, 0)
+
+
+def test_chinese_counts_characters_in_both_rates():
+    result = score("你好，世界！", "你号世界", "zh")
+    assert (result.wer, result.cer, result.reference_words, result.reference_characters) == (0.25, 0.25, 4, 4)
+
+
+def test_a_reference_without_words_stays_out_of_the_corpus():
+    empty = score("...", "anything at all")
+    assert (empty.wer, empty.cer, empty.reference_words, empty.edits) == (None, None, 0, 0)
+    corpus = score_corpus("tiny.en", [empty, score("...", "", forced="failed"), score("a b c d", "a b c x")])
+    assert (corpus.utterances, corpus.excluded, corpus.forced, corpus.wer) == (1, 2, 0, 0.25)
+
+
+def test_the_corpus_rate_is_total_edits_over_total_words():
+    scores = [
+        score("alpha beta gamma delta echo foxtrot golf hotel", "alpha beta gamma delta echo foxtrot golf hotel"),
+        score("alpha beta", "x"),
+        score("alpha beta gamma", "", forced="failed"),
+        score("alpha beta gamma delta", "alpha beta y z"),
+    ]
+    corpus = score_corpus("base", scores)
+    assert corpus.judge == "base"
+    assert (corpus.edits, corpus.words, corpus.utterances) == (7, 17, 4)
+    assert corpus.wer == 7 / 17
+    assert corpus.wer_mean == pytest.approx((0 + 1 + 1 + 0.5) / 4)
+    assert corpus.wer_median == 0.75
+    assert corpus.above_50 == 2  # one half itself is not above it
+    assert corpus.forced == 1
+    assert corpus.cer == sum(s.character_edits for s in scores) / sum(s.reference_characters for s in scores)
+
+
+def test_no_utterances_are_none_not_zero():
+    corpus = score_corpus("tiny.en", [])
+    assert (corpus.wer, corpus.cer, corpus.wer_mean, corpus.wer_median, corpus.above_50) == (None,) * 5
+    assert (corpus.utterances, corpus.edits, corpus.words) == (0, 0, 0)
+
+
+def test_an_alignment_marks_what_went_wrong():
+    assert alignment_markdown(score("the cat sat on the warm mat", "the bat sat on warm mat today")) == (
+        "the ~~cat~~ → **bat** sat on ~~the~~ warm mat **today**"
+    )
+    assert alignment_markdown(score("good morning", "good morning")) == "good morning"
+    assert alignment_markdown(score("good morning", "", forced="empty")) == "~~good morning~~"
+    assert alignment_markdown(score("...", "you")) == "**you**"
+    assert alignment_markdown(score("...", "")) == ""
+
+
+def test_an_alignment_is_safe_in_a_table_cell():
+    assert alignment_markdown(score("five dollars and six dollars", "five dollars")) == r"\$5 ~~and \$6~~"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(["en", "zh", "fr"]))
+def test_counts_agree_with_each_other_for_any_text(reference, hypothesis, language):
+    result = score(reference, hypothesis, language)
+    assert result.reference_words == len(result.reference_normal.split())
+    assert (result.wer is None) == (result.reference_words == 0)
+    if result.wer is not None:
+        heard_words = len(result.hypothesis_normal.split())
+        assert result.reference_words - result.deletions + result.insertions == heard_words
+        assert result.edits <= max(result.reference_words, heard_words)
+    assert "\n" not in alignment_markdown(result)

@@ -1,0 +1,65 @@
+"""Doctor tells problems from notes, and only problems count."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import pytest
+
+from omni_bench.accuracy import resolve
+from omni_bench.accuracy.resolve import JudgeSpec
+from omni_bench.cli import main
+from omni_bench.commands import doctor
+from omni_bench.errors import AccuracyError
+from omni_bench.run import prepare
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch):
+    spec = JudgeSpec("tiny.en", "package", "some-package 1.0", (), "0" * 64, "cpu", 15.0)
+    monkeypatch.setattr(resolve, "resolve_judge", lambda *_, **__: spec)
+
+
+def findings(out: str) -> dict[str, tuple[str, str]]:
+    parts = [line.split(None, 1) for line in out.split("\n\n")[0].splitlines()]
+    return {rest[:12].strip(): (state, rest[12:].strip()) for state, rest in parts}
+
+
+def test_a_machine_that_can(capsys):
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    found = findings(out)
+    assert found["judge"] == ("ok", "Whisper tiny.en on cpu, from package: some-package 1.0")
+    assert {"Python", "torch", "data set", "checkpoint", "disk", "port", "vllm-omni", "sglang-omni"} <= set(found)
+    assert "PROBLEM" not in out and "can run here" in out
+
+
+def test_no_judge_is_a_problem_with_the_ways_out(monkeypatch, capsys):
+    def none(*_, **__):
+        raise AccuracyError("there is no Whisper to judge with: pip install ...")
+
+    monkeypatch.setattr(resolve, "resolve_judge", none)
+    assert main(["doctor"]) == 3
+    out = capsys.readouterr().out
+    assert "PROBLEM  judge        there is no Whisper to judge with: pip install ..." in out
+    assert "cannot run here: judge." in out
+
+
+def test_a_full_disk_is_a_problem(monkeypatch, capsys):
+    usage = namedtuple("usage", "total used free")(1 << 40, 1 << 40, 5 << 20)
+    monkeypatch.setattr(prepare.shutil, "disk_usage", lambda _: usage)
+    assert main(["doctor"]) == 3
+    assert findings(capsys.readouterr().out)["disk"][0] == "PROBLEM"
+
+
+def test_a_missing_package_is_a_note(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "package_version", lambda _: None)
+    assert main(["doctor"]) == 0
+    assert findings(capsys.readouterr().out)["vllm-omni"][0] == "note"
+
+
+def test_little_memory_is_a_note(monkeypatch, capsys):
+    memory = namedtuple("memory", "available")(1 << 30)
+    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: memory)
+    assert main(["doctor"]) == 0
+    assert findings(capsys.readouterr().out)["memory"] == ("note", "1.0 GiB available; the main job takes up to 4 GiB")

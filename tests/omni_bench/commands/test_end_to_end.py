@@ -1,0 +1,148 @@
+"""The real command line in a process of its own, against a speech server without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from omni_bench.targets.probe import free_port, get
+from omni_bench.targets.reference import server_env
+
+SERVER = Path(__file__).with_name("fake_speech_server.py")
+ENV = {**server_env(), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+SMALL = ["scenario=smoke", "load.requests_per_level=4", "asr=none", "output.plots=false", "output.save_audio=all"]
+
+
+@pytest.fixture
+def serve() -> Iterator:
+    started: list[subprocess.Popen] = []
+
+    def start(seconds: float, *more: str) -> str:
+        port = free_port("127.0.0.1")
+        started.append(subprocess.Popen([sys.executable, str(SERVER), str(port), str(seconds), *more]))
+        while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
+            assert started[-1].poll() is None
+            time.sleep(0.02)
+        return f"http://127.0.0.1:{port}"
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "omni_bench", *arguments]
+
+
+def omni_bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command(*arguments), cwd=folder, env=ENV, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def run_folder(folder: Path) -> Path:
+    (found,) = (folder / "reports" / "runs" / "smoke").iterdir()
+    return found
+
+
+def document(folder: Path) -> dict:
+    return json.loads((run_folder(folder) / "run.json").read_text())
+
+
+def test_a_run_in_an_empty_folder(tmp_path, serve):
+    url = serve(0.05)
+    done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={url}")
+    assert done.returncode == 0, done.stderr
+    assert "smoke: external" in done.stdout and "4/4" in done.stdout
+    assert "requests 4/4" in done.stderr and "HYDRA" not in done.stderr and "\x1b" not in done.stderr + done.stdout
+    run = document(tmp_path)
+    assert run["valid"] and run["provenance"]["command"][:3] == ["omni-bench", "run", "scenario=smoke"]
+    assert run["provenance"]["target"]["description"]["health"]["model"] == "tone"
+    assert (run_folder(tmp_path) / ".hydra" / "config.yaml").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reports"]
+    assert get(f"{url}/health", 1.0).status == 200, "a server that was not launched here is left running"
+
+    again = omni_bench(tmp_path, "report", str(run_folder(tmp_path)))
+    assert again.returncode == 0 and "4/4" in again.stdout
+    assert document(tmp_path) == run
+
+
+def test_a_failed_request_is_exit_code_1(tmp_path, serve):
+    done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={serve(0.05, '4')}")
+    assert done.returncode == 1, done.stderr
+    assert "makes no performance claim" in done.stdout and "1 of 4 requests failed (http_status 1)" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_was_finished(tmp_path, serve, number):
+    arguments = ["run", *SMALL, "load.requests_per_level=40", "target=external", f"target.url={serve(0.3)}"]
+    with subprocess.Popen(
+        command(*arguments), cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        requests = None
+        while requests is None or requests.stat().st_size == 0:
+            assert process.poll() is None
+            requests = next(tmp_path.glob("reports/runs/smoke/*/requests.jsonl"), None)
+            time.sleep(0.02)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "omni-bench: error: interrupted; " in err and "Traceback" not in err
+    assert f"finished requests are in {run_folder(tmp_path)}" in err
+    assert children and not any(child.is_running() and child.status() != "zombie" for child in children)
+    run = document(tmp_path)
+    assert not run["valid"] and run["invalid_reasons"][0] == "the run was interrupted"
+    finished = [json.loads(line) for line in requests.read_text().splitlines()]
+    kept = [record for record in finished if record["error"] is None]
+    assert kept and len(list((run_folder(tmp_path) / "audio").iterdir())) >= len(kept)
+
+
+def test_a_multirun_does_every_job_and_tells_the_first_failure(tmp_path, serve):
+    done = omni_bench(
+        tmp_path, "run", "-m", *SMALL, "target=external", f"target.url={serve(0.0)}", "client.max_audio_s=0.001,300"
+    )
+    assert done.returncode == 1, done.stderr
+    assert "job 0: " in done.stderr and "job 1: " in done.stderr and "Traceback" not in done.stderr
+    runs = sorted((tmp_path / "reports" / "runs" / "multirun").glob("*/*/run.json"))
+    assert [path.parent.name for path in runs] == ["0_smoke", "1_smoke"]
+    assert [json.loads(path.read_text())["valid"] for path in runs] == [False, True]
+
+
+def test_no_server_is_exit_code_3(tmp_path):
+    url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+    done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={url}", "target.startup_timeout_s=0.1")
+    assert done.returncode == 3
+    assert f"omni-bench: error: no server answers at target.url={url} within 0.1 s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_reference_server_killed_in_the_middle(tmp_path):
+    arguments = ["run", *SMALL, "load.requests_per_level=500", "dataset.allow_repeats=true", "load.warmup_per_slot=0"]
+    with subprocess.Popen(
+        command(*arguments), cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        server = None
+        while server is None or not list(tmp_path.glob("reports/runs/smoke/*/.spool")):
+            assert process.poll() is None
+            children = psutil.Process(process.pid).children()
+            server = next((child for child in children if "reference_impl" in child.cmdline()), None)
+            time.sleep(0.05)
+        time.sleep(1.0)  # let some requests be in flight
+        server.send_signal(signal.SIGKILL)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 3, err
+    assert "omni-bench: error: the server died during concurrency 2: killed by SIGKILL; the end of its log" in err
+    assert not document(tmp_path)["valid"]
+    assert os.path.getsize(run_folder(tmp_path) / "server.log") > 0

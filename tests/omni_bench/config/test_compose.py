@@ -1,0 +1,157 @@
+"""Every bundled scenario composes, and says what it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+
+from omni_bench.config.compose import (
+    CONFIG_NAME,
+    GROUPS,
+    VERSION_BASE,
+    compose,
+    group_options,
+    register,
+    scenario_folder,
+    utc_folder_name,
+)
+from omni_bench.config.schema import ReferenceConfig, RunConfig
+from omni_bench.errors import ConfigError
+from reference_impl.settings import ServerSettings
+
+SCENARIOS = {
+    "qwen3_tts": [1, 4, 8, 16, 32],
+    "qwen3_tts_c1": [1],
+    "qwen3_tts_c4": [4],
+    "qwen3_tts_c8": [8],
+    "qwen3_tts_c16": [16],
+    "qwen3_tts_c32": [32],
+    "smoke": [2],
+}
+
+
+def test_these_are_the_scenarios():
+    assert sorted(group_options("scenario")) == sorted(SCENARIOS)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_composes_to_valid_dataclasses(scenario):
+    config = compose([f"scenario={scenario}"])
+    assert isinstance(config, RunConfig)
+    assert config.scenario.name == scenario and config.scenario.description
+    assert config.load.concurrency == SCENARIOS[scenario]
+    # A level with fewer requests than slots never reaches its concurrency.
+    assert config.load.requests_per_level >= max(config.load.concurrency)
+    assert config.target.kind == "reference" and config.asr.kind == "whisper" and config.dataset.kind == "bundled"
+
+
+def test_the_main_job_is_the_default_and_measures_32_prompts_at_concurrency_16():
+    config = compose()
+    assert config.scenario.name == "qwen3_tts_c16"
+    assert config.load.concurrency == [16] and config.load.requests_per_level == 32
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_of_every_group_is_described(group):
+    options = group_options(group)
+    assert options
+    assert all(options.values()), options
+
+
+def test_scenarios_are_listed_in_a_natural_order():
+    names = list(group_options("scenario"))
+    assert names.index("qwen3_tts_c4") < names.index("qwen3_tts_c16")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kind"),
+    [
+        (["dataset=seed_tts", "dataset.root=x"], "seed_tts"),
+        (["dataset=huggingface", "dataset.hf_id=a/b"], "huggingface"),
+        (["dataset=seed_tts_mini"], "bundled"),
+    ],
+)
+def test_data_sets_compose(overrides, kind):
+    assert compose(overrides).dataset.kind == kind
+
+
+def test_an_external_target_composes():
+    target = compose(["target=external", "target.url=http://127.0.0.1:8091"]).target
+    assert target.kind == "external" and target.url == "http://127.0.0.1:8091"
+
+
+def test_the_reference_group_is_the_settings_of_the_server():
+    assert ReferenceConfig.__annotations__.keys() == ServerSettings.__annotations__.keys()
+    assert ServerSettings(**vars(ReferenceConfig())) == ServerSettings()
+
+
+def test_mappings_take_new_entries_with_a_plus():
+    assert compose(["+client.extra_body.foo=1"]).client.extra_body == {"foo": 1}
+
+
+def test_a_folder_of_the_users_own_adds_scenarios(tmp_path):
+    (tmp_path / "scenario").mkdir()
+    (tmp_path / "scenario" / "mine.yaml").write_text(
+        "# @package _global_\nscenario: {name: mine}\nload: {concurrency: [3]}\n"
+    )
+    config = compose(["scenario=mine", f"hydra.searchpath=[{tmp_path.as_uri()}]"])
+    assert config.scenario.name == "mine" and config.load.concurrency == [3]
+
+
+def test_a_wrong_key_in_a_users_file_names_the_file(tmp_path):
+    (tmp_path / "scenario").mkdir()
+    (tmp_path / "scenario" / "mine.yaml").write_text(
+        "# @package _global_\nscenario: {name: mine}\nload: {concurency: [3]}\n"
+    )
+    with pytest.raises(ConfigError, match=r"in scenario/mine\.yaml: unknown key 'load\.concurency'; did you mean"):
+        compose(["scenario=mine", f"hydra.searchpath=[{tmp_path.as_uri()}]"])
+
+
+def test_broken_yaml_in_a_users_file_names_the_file(tmp_path):
+    (tmp_path / "scenario").mkdir()
+    (tmp_path / "scenario" / "mine.yaml").write_text("scenario: {name: [\n")
+    with pytest.raises(ConfigError, match=r"in .*scenario/mine\.yaml: not valid YAML: .*line 2"):
+        compose(["scenario=mine", f"hydra.searchpath=[{tmp_path.as_uri()}]"])
+
+
+def test_a_folder_without_the_schema_is_refused(tmp_path):
+    (tmp_path / "config.yaml").write_text("scenario: {name: x}\n")
+    with pytest.raises(ConfigError, match="run_schema"):
+        compose(config_dir=tmp_path)
+
+
+def test_run_folders_are_named_by_scenario_and_utc_time():
+    register()
+    with initialize_config_dir(config_dir=str(scenario_folder()), version_base=VERSION_BASE):
+        config = hydra_compose(CONFIG_NAME, overrides=["output.root=/x"], return_hydra_config=True)
+        first, second = config.hydra.run.dir, config.hydra.run.dir
+    assert re.fullmatch(r"/x/qwen3_tts_c16/\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z", first)
+    assert first == second, "one configuration has one run folder"
+    assert re.fullmatch(r"[\w.-]+Z", utc_folder_name())
+
+
+def test_composing_does_not_disturb_a_hydra_application_around_it():
+    register()
+    with initialize_config_dir(config_dir=str(scenario_folder()), version_base=VERSION_BASE):
+        compose(["scenario=smoke"])
+        assert hydra_compose(CONFIG_NAME, overrides=["scenario=smoke"]).scenario.name == "smoke"
+
+
+def test_the_scenarios_are_beside_the_package_in_a_checkout():
+    root = Path(__file__).resolve().parents[3]
+    assert scenario_folder() in (root / "scenarios", root / "omni_bench" / "_scenarios")
+
+
+def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
+    package = tmp_path / "omni_bench"
+    monkeypatch.setattr("omni_bench.config.compose.__file__", str(package / "config" / "compose.py"))
+    with pytest.raises(ConfigError, match="the installation is incomplete"):
+        scenario_folder()
+    for folder in (tmp_path / "scenarios", package / "_scenarios"):
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text("")
+        assert scenario_folder() == folder, "what another package put beside this one does not count"

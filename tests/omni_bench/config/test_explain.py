@@ -1,0 +1,69 @@
+"""A wrong override gives one line that names the bad value and the valid ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.config.explain import alternatives, type_name, valid_keys
+from omni_bench.errors import ConfigError
+
+CASES = [
+    ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_tts, qwen3_tts_c1, qwen3_tts_c4"),
+    ("scenario=zzz", "unknown scenario 'zzz'; valid: qwen3_tts, "),
+    ("target=refrence", "unknown target 'refrence'; did you mean 'reference'? Valid: external, reference"),
+    ("asr=wisper", "did you mean 'whisper'? Valid: none, whisper"),
+    ("scenaro=smoke", "unknown key 'scenaro'; did you mean 'scenario'? Valid top-level keys: asr, client"),
+    ("zed=1", "unknown key 'zed'; valid top-level keys: asr, client, dataset"),
+    ("load.concurency=[3]", "unknown key 'load.concurency'; did you mean 'concurrency'? Valid keys of load: "),
+    ("+load.foo=1", "unknown key 'load.foo'; valid keys of load: "),
+    ("+zed.foo=1", "unknown key 'zed'; valid top-level keys"),
+    ("load.kind.x=1", "load.kind"),
+    ("load.concurrency=16", "load.concurrency=16: load.concurrency takes a list of integers, such as [1,4,16]"),
+    ("load.concurrency=[1,a]", "takes a list of integers"),
+    ("load.concurrency=null", "takes a list of integers"),
+    ("load.requests_per_level=abc", "load.requests_per_level=abc: load.requests_per_level takes an integer"),
+    ("reference.chunk_frames=1.5", "reference.chunk_frames takes an integer"),
+    ("reference.deterministic=7up", "reference.deterministic takes true or false"),
+    ("reference.threads=many", "reference.threads takes an integer, or null"),
+    ("scenario.name=null", "scenario.name takes a string"),
+    ("load.concurrency=[1,", "cannot read the override 'load.concurrency=[1,'"),
+    ("load.concurrency=1,2", "Ambiguous value for argument 'load.concurrency=1,2' 1. To use it as a list"),
+    ("client.extra_body.foo=1", "add a new entry of a mapping with +client.extra_body.foo=value"),
+    ("~load.kind", "~load.kind"),
+    ("client.voice=${oc.env:OMNI_BENCH_NO_SUCH_VARIABLE}", "client.voice: "),
+    ("client.voice=${nowhere}", "client.voice: Interpolation key 'nowhere' not found"),
+    ("dataset.kind=???", "dataset.kind has no value and needs one"),
+    ("load.concurrency.x=1", "'x'"),
+    ("load=null", "Config group override"),
+]
+
+
+@pytest.mark.parametrize(("override", "message"), CASES, ids=[case[0] for case in CASES])
+def test_a_wrong_override_is_explained_in_one_line(override, message):
+    with pytest.raises(ConfigError) as caught:
+        compose([override])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_valid_keys_of_a_prefix():
+    assert valid_keys("load.concurency") == ("load", valid_keys("load")[1])
+    assert "requests_per_level" in valid_keys("load.x")[1]
+    assert valid_keys("nowhere.x")[0] == "" and "load" in valid_keys("nowhere.x")[1]
+    assert valid_keys("load.concurrency.x")[0] == "load"
+
+
+def test_types_in_words():
+    assert type_name("load.concurrency[1]") == "a list of integers, such as [1,4,16]"
+    assert type_name("client.seed") == "an integer, or null"
+    assert type_name("client.extra_body") == "a mapping, such as {key: value}"
+    assert type_name("load.nowhere") is None
+    assert type_name("load") == "a group of keys"
+
+
+def test_alternatives_are_in_a_natural_order():
+    assert alternatives("x9", ["c16", "c4", "a"]) == "; valid: a, c4, c16"
+    assert alternatives("c17", ["c16", "c4"]).startswith("; did you mean 'c16'? Valid: c4, c16")

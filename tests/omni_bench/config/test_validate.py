@@ -1,0 +1,129 @@
+"""Values that have the right type and still make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from omni_bench.config.schema import RunConfig
+from omni_bench.config.validate import validate
+from omni_bench.errors import ConfigError
+
+EXTERNAL = "target=external"
+
+
+def changed(*overrides: str) -> RunConfig:
+    """A valid configuration with ``group.key=value`` or ``group=kind`` applied (composing would take 0.2 s each)."""
+    config = RunConfig()
+    config.scenario.name = "test"
+    kinds = {
+        "target": "reference",
+        "dataset": "bundled",
+        "client": "openai_speech",
+        "load": "closed_loop",
+        "asr": "none",
+    }
+    for group, kind in kinds.items():
+        getattr(config, group).kind = kind
+    config.dataset.name = "test"
+    for override in overrides:
+        path, _, text = override.partition("=")
+        group, _, key = path.partition(".")
+        value: Any = yaml.safe_load(text)
+        node = getattr(config, group)
+        if isinstance(getattr(node, key or "kind"), float):
+            value = float(value)
+        setattr(node, key or "kind", value)
+    return config
+
+
+def test_the_unchanged_configuration_is_valid():
+    validate(changed())
+
+
+CASES = [
+    (["scenario.name=../x"], "scenario.name='../x': names a folder"),
+    (["scenario.name=''"], "scenario.name=''"),
+    (["target.kind=refrence"], "target.kind='refrence'; did you mean 'reference'? Valid: external, reference"),
+    ([EXTERNAL], "target.url is needed for target=external"),
+    ([EXTERNAL, "target.url=127.0.0.1:8091"], "target.url='127.0.0.1:8091': not an http or https URL"),
+    ([EXTERNAL, "target.url='ftp://x'"], "not an http or https URL"),
+    ([EXTERNAL, "target.url='http://'"], "not an http or https URL"),
+    ([EXTERNAL, "target.url='http://x:99999'"], "not an http or https URL"),
+    ([EXTERNAL, "target.url='http://x/?a'"], "without '?' or '#'"),
+    (["target.url='http://x:1'"], "takes no URL; use target=external"),
+    (["target.port=65536"], "target.port=65536: 0 (a free port is chosen) to 65535"),
+    (["target.port=-1"], "target.port=-1"),
+    (["target.host=''"], "target.host=''"),
+    (["target.health_path=health"], "target.health_path='health': a path that starts with '/'"),
+    (["target.startup_timeout_s=0"], "target.startup_timeout_s=0.0: a finite number above 0"),
+    (["target.stop_timeout_s=.inf"], "target.stop_timeout_s=inf"),
+    (["dataset.kind=csv"], "dataset.kind='csv'; valid: bundled, huggingface, seed_tts"),
+    (["dataset=seed_tts"], "dataset.root is needed"),
+    (["dataset=huggingface"], "dataset.hf_id is needed"),
+    (["dataset.locale=../en"], "dataset.locale='../en'"),
+    (["client.kind=grpc"], "client.kind='grpc'; valid: openai_speech"),
+    (["client.sample_rate_hz=0"], "client.sample_rate_hz=0"),
+    (["client.max_new_tokens=0"], "client.max_new_tokens=0: at least 1, or null"),
+    (["client.request_timeout_s=-1"], "client.request_timeout_s=-1.0"),
+    (["client.connect_timeout_s=0"], "client.connect_timeout_s=0.0"),
+    (["client.max_audio_s=.nan"], "client.max_audio_s=nan"),
+    (["load.kind=open_loop"], "load.kind='open_loop'"),
+    (["load.concurrency=[]"], "load.concurrency=[]: at least one level"),
+    (["load.concurrency=[1,0]"], "load.concurrency=[1, 0]: 0 is not within 1 to 4096"),
+    (["load.concurrency=[-4]"], "-4 is not within"),
+    (["load.concurrency=[4,1,4]"], "4 is there twice"),
+    (["load.requests_per_level=0"], "load.requests_per_level=0: at least 1"),
+    (["load.warmup_per_slot=-1"], "load.warmup_per_slot=-1: 0 or more"),
+    (["load.rotate_levels=1"], "load.rotate_levels=1: 0 to 0 for 1 levels"),
+    (["load.lag_budget_ms=0"], "load.lag_budget_ms=0.0"),
+    (["asr.kind=google"], "asr.kind='google'; valid: none, whisper"),
+    (["asr.model=''"], "asr.model=''"),
+    (["asr.device=gpu"], "asr.device='gpu'; valid: auto, cpu, cuda, cuda:N"),
+    (["asr.workers=0"], "asr.workers=0: at least 1"),
+    (["asr.threads_per_worker=0"], "asr.threads_per_worker=0"),
+    (["asr.batch_size=0"], "asr.batch_size=0"),
+    (["asr.lead_silence_ms=-1"], "asr.lead_silence_ms=-1"),
+    (["asr.tail_silence_ms=-1"], "asr.tail_silence_ms=-1"),
+    (["asr.wer_limit=15"], "asr.wer_limit=15.0: a share from 0 to 1"),
+    (["asr.wer_limit=.nan"], "asr.wer_limit=nan"),
+    (["reference.device=tpu"], "reference.device='tpu'"),
+    (["reference.dtype=int8"], "reference.dtype='int8'; valid: auto, bfloat16, float16, float32"),
+    (["reference.max_batch=0"], "reference.max_batch=0: at least 1"),
+    (["reference.max_queue=0"], "reference.max_queue=0"),
+    (["reference.max_seq_len=0"], "reference.max_seq_len=0"),
+    (["reference.first_chunk_frames=0"], "reference.first_chunk_frames=0"),
+    (["reference.chunk_frames=0"], "reference.chunk_frames=0"),
+    (["reference.first_chunk_frames=9"], "reference.first_chunk_frames=9: at most reference.chunk_frames=8"),
+    (["reference.temperature=-1"], "reference.temperature=-1.0: 0 (greedy) or more"),
+    (["reference.predictor_temperature=.nan"], "reference.predictor_temperature=nan"),
+    (["reference.top_k=-1"], "reference.top_k=-1"),
+    (["reference.predictor_top_k=-1"], "reference.predictor_top_k=-1"),
+    (["reference.threads=0"], "reference.threads=0"),
+    (["output.save_audio=some"], "output.save_audio='some'; valid: all, none, worst"),
+    (["output.root=''"], "output.root=''"),
+    (["output.worst_n=-1"], "output.worst_n=-1"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "message"), CASES, ids=[" ".join(case[0]) for case in CASES])
+def test_a_value_that_cannot_be_run_is_named(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        validate(changed(*overrides))
+    assert message in str(caught.value)
+
+
+def test_the_limits_themselves_are_allowed():
+    config = changed()
+    config.asr.wer_limit = 0.0
+    config.load.warmup_per_slot = 0
+    config.load.concurrency = [4096]
+    config.reference.temperature = 0.0
+    config.output.worst_n = 0
+    validate(config)
+    config.asr.wer_limit = 1.0
+    config.asr.device = "cuda:1"
+    config.target.port = 65535
+    validate(config)

@@ -1,0 +1,293 @@
+"""The whole run over stand-ins: what is on disk, and what is raised, in good times and bad."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetError
+from omni_bench.load.recording import LevelRecording
+from omni_bench.load.runner import LevelInterrupted
+from omni_bench.run import orchestrate, prepare
+from omni_bench.run.finish import JUDGING_DID_NOT_FINISH
+from omni_bench.run.orchestrate import run
+from omni_bench.store.run_folder import RunFolder
+
+
+def read(run_dir: Path) -> dict[str, Any]:
+    return RunFolder.open(run_dir).read_run()
+
+
+def lines(run_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / "requests.jsonl").read_text().splitlines()]
+
+
+def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, target, load, judge, capsys):
+    outcome = run(config, tmp_path / "run", ["omni-bench", "run", "scenario=smoke"])
+    assert outcome.exit_code == 0
+    assert target.started == 1 and target.stopped >= 1
+    document = read(tmp_path / "run")
+    assert document["valid"] and document["invalid_reasons"] == []
+    (level,) = document["levels"]
+    assert level["concurrency"] == 2 and level["requests"] == level["completed"] == 6 and level["failed"] == 0
+    assert level["accuracy"]["wer"] == 0 and level["accuracy"]["judge"] == "fake-judge"
+    assert level["metrics"]["ttfp_ms"]["p50"] == pytest.approx(99)
+    assert document["provenance"]["command"] == ["omni-bench", "run", "scenario=smoke"]
+    assert document["provenance"]["target"]["version"] == "7"
+    assert document["provenance"]["prompts"]["count"] == 8
+    assert document["provenance"]["judge"]["sha256"] == "0" * 64
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"run.json", "requests.jsonl", "chunks.parquet", "utterances.jsonl", "report.md", "audio"}
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == config.output.worst_n
+    assert len(lines(tmp_path / "run")) == 6, "warm-up is not among the requests"
+    out, err = capsys.readouterr()
+    assert "0.00 %" in out and str(tmp_path / "run" / "report.md") in out.replace("\n", "")
+    assert "level 1/1, concurrency 2: requests 6/6" in err and "judging with fake-judge 6/6" in err
+    assert "\x1b" not in out + err, "no control sequences off a terminal"
+
+
+def test_requests_are_on_disk_as_they_finish(config, tmp_path, target, load, judge):
+    seen = []
+    load.after["c2-0002"] = lambda: seen.extend(record["request_id"] for record in lines(tmp_path / "run"))
+    run(config, tmp_path / "run")
+    assert seen == ["c2-0000", "c2-0001", "c2-0002"]
+
+
+def test_the_server_is_stopped_before_the_judge_begins(config, tmp_path, target, load, judge, monkeypatch):
+    original, states = judge.transcribe, []
+
+    def transcribe(*arguments: Any, **named: Any) -> Any:
+        states.append(target.alive)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr("omni_bench.run.judging.transcribe", transcribe)
+    run(config, tmp_path / "run")
+    assert states == [False]
+
+
+def test_a_failed_request_makes_its_level_invalid(config, tmp_path, target, load, judge):
+    load.spoil["c2-0003"] = "http_status"
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 1
+    (level,) = outcome.run["levels"]
+    assert not level["valid"] and level["failed"] == 1 and level["errors"] == {"http_status": 1}
+    assert any("1 of 6 requests failed" in reason for reason in outcome.run["invalid_reasons"])
+    assert "c2-0003" not in judge.heard
+    assert level["accuracy"]["forced"] == 1 and level["accuracy"]["above_50"] == 1
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "makes no performance claim" in report
+
+
+def test_silent_audio_is_invalid_counts_as_wholly_wrong_and_is_kept(config, tmp_path, target, load, judge):
+    config.output.worst_n = 0
+    load.spoil["c2-0001"] = bytes(48000 * 3)
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 1 and outcome.run["levels"][0]["invalid"] == {"silent": 1}
+    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["c2-0001.wav"]
+    assert "c2-0001" not in judge.heard and outcome.run["levels"][0]["accuracy"]["forced"] == 1
+
+
+def test_an_empty_answer_is_invalid_and_has_no_recording(config, tmp_path, target, load, judge):
+    load.spoil["c2-0001"] = b""
+    config.output.save_audio = "all"
+    outcome = run(config, tmp_path / "run")
+    assert outcome.run["levels"][0]["invalid"] == {"empty": 1}
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 5
+
+
+def test_the_worst_utterances_are_kept(config, tmp_path, target, load, judge):
+    config.output.worst_n = 1
+    config.asr.wer_limit = 1.0
+    judge.mishears["c2-0004"] = "something else entirely"
+    run(config, tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["c2-0004.wav"]
+
+
+def test_no_audio_is_kept_if_none_is_wanted(config, tmp_path, target, load, judge):
+    config.output.save_audio = "none"
+    run(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "audio").exists()
+
+
+def test_a_wer_above_the_limit_makes_the_level_invalid(config, tmp_path, target, load, judge):
+    config.asr.wer_limit = 0.01
+    judge.mishears["c2-0000"] = "wrong"
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 1
+    assert any("is above asr.wer_limit=0.01 (1.0%)" in reason for reason in outcome.run["invalid_reasons"])
+
+
+def test_a_client_that_lags_makes_the_level_invalid(config, tmp_path, target, load, judge):
+    config.load.lag_budget_ms = 0.1
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 1 and any("lagged" in reason for reason in outcome.run["invalid_reasons"])
+
+
+def test_without_a_judge_accuracy_is_missing_and_the_run_is_valid(config, tmp_path, target, load):
+    config.asr.kind = "none"
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 0
+    assert outcome.run["levels"][0]["accuracy"] is None and outcome.run["provenance"]["judge"] is None
+    assert not (tmp_path / "run" / "utterances.jsonl").exists()
+
+
+def test_levels_run_in_the_rotated_order_and_are_written_in_the_configured_one(config, tmp_path, target, load, judge):
+    config.load.concurrency, config.load.rotate_levels = [1, 2, 4], 1
+    outcome = run(config, tmp_path / "run")
+    assert load.levels == [2, 4, 1]
+    assert [level["concurrency"] for level in outcome.run["levels"]] == [1, 2, 4]
+    assert len(lines(tmp_path / "run")) == 18
+
+
+def test_no_judge_is_an_error_before_anything_is_launched(config, tmp_path, target, load, monkeypatch):
+    def none_to_be_had(*_: Any) -> None:
+        raise AccuracyError("there is no Whisper to judge with")
+
+    monkeypatch.setattr(prepare, "find_judge", none_to_be_had)
+    with pytest.raises(AccuracyError, match="no Whisper"):
+        run(config, tmp_path / "run")
+    assert target.started == 0 and list((tmp_path / "run").iterdir()) == []
+
+
+def test_too_few_prompts_are_an_error_before_anything_is_launched(config, tmp_path, target, load, judge):
+    config.load.requests_per_level = 5000
+    with pytest.raises(DatasetError, match="5002 prompts are needed"):
+        run(config, tmp_path / "run")
+    assert target.started == 0
+
+
+def test_a_full_disk_is_an_error_before_anything_is_launched(config, tmp_path, target, load, judge, monkeypatch):
+    usage = namedtuple("usage", "total used free")(1 << 40, 1 << 40, 5 << 20)
+    monkeypatch.setattr(prepare.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(StoreError, match=r"has 5 MiB free, the run may need \d+ MiB; free some space"):
+        run(config, tmp_path / "run")
+    assert target.started == 0
+
+
+def test_a_folder_that_holds_a_run_is_refused(config, tmp_path, target, load, judge):
+    run(config, tmp_path / "run")
+    with pytest.raises(StoreError, match="already holds a run"):
+        run(config, tmp_path / "run")
+    assert target.started == 1
+
+
+def test_a_server_that_does_not_start(config, tmp_path, target, load, judge):
+    target.start_error = TargetError("the server ended during start-up: exit code 3; the end of its log:\n    boom")
+    with pytest.raises(TargetError, match="boom"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1
+    document = read(tmp_path / "run")
+    assert not document["valid"] and document["levels"] == []
+    assert document["invalid_reasons"] == [
+        "the server ended during start-up: exit code 3; the end of its log:",
+        "not measured: concurrency 2",
+        "no level was measured",
+    ]
+    assert (tmp_path / "run" / "report.md").exists() and not (tmp_path / "run" / "requests.jsonl").exists()
+
+
+def test_a_server_that_dies_in_the_middle(config, tmp_path, target, load, judge):
+    config.load.concurrency = [2, 4]
+    load.spoil = {"c2-0004": "disconnected", "c2-0005": "connect"}
+    load.target_died = True
+    with pytest.raises(TargetError, match="the server died during concurrency 2: exit code 9"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1 and load.levels == [2]
+    document = read(tmp_path / "run")
+    assert not document["valid"] and document["levels"][0]["failed"] == 2
+    assert "not measured: concurrency 4" in document["invalid_reasons"]
+    assert document["levels"][0]["accuracy"] is None and judge.heard == []
+    assert len(lines(tmp_path / "run")) == 6
+
+
+def test_a_server_that_dies_after_its_last_request_is_noticed(config, tmp_path, target, load, judge):
+    load.after["c2-0005"] = target.stop
+    with pytest.raises(TargetError, match="died during concurrency 2"):
+        run(config, tmp_path / "run")
+
+
+def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch):
+    config.load.concurrency = [2, 4]
+    load.spoil["c2-0005"] = "cancelled"
+
+    def interrupted(plan: Any, **named: Any) -> LevelRecording:
+        raise LevelInterrupted(load(plan, **named))
+
+    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    config.output.save_audio = "all"
+    with pytest.raises(KeyboardInterrupt, match=rf"5 finished requests are in {re.escape(str(tmp_path / 'run'))}"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1
+    document = read(tmp_path / "run")
+    assert not document["valid"] and document["invalid_reasons"][0] == "the run was interrupted"
+    assert len(lines(tmp_path / "run")) == 6 and len(list((tmp_path / "run" / "audio").iterdir())) == 5
+    assert not (tmp_path / "run" / ".spool").exists()
+
+
+def test_ctrl_c_while_the_server_starts(config, tmp_path, target, load, judge):
+    target.start_error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt, match="0 finished requests"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1 and not read(tmp_path / "run")["valid"]
+
+
+@pytest.mark.parametrize(
+    "error", [AccuracyError("a judging process died"), KeyboardInterrupt()], ids=["died", "ctrl-c"]
+)
+def test_a_judge_that_does_not_finish_leaves_all_audio_for_another(config, tmp_path, target, load, judge, error):
+    judge.error = error
+    with pytest.raises(type(error)):
+        run(config, tmp_path / "run")
+    document = read(tmp_path / "run")
+    assert not document["valid"] and document["invalid_reasons"][0].startswith(JUDGING_DID_NOT_FINISH)
+    assert document["levels"][0]["valid"] and document["levels"][0]["accuracy"] is None
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
+
+
+def test_a_disk_that_fills_up_in_the_middle_keeps_what_was_written(config, tmp_path, target, load, judge, monkeypatch):
+    real, count = RunFolder.append_request, []
+
+    def append(folder: RunFolder, record: Any) -> None:
+        count.append(1)
+        if len(count) > 3:
+            raise StoreError("cannot write requests.jsonl: no space left on device")
+        real(folder, record)
+
+    monkeypatch.setattr(RunFolder, "append_request", append)
+    with pytest.raises(StoreError, match="no space left"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1
+    assert [record["request_id"] for record in lines(tmp_path / "run")] == ["c2-0000", "c2-0001", "c2-0002"]
+    document = read(tmp_path / "run")
+    assert document["levels"] == [] and "no space left" in document["invalid_reasons"][0]
+
+
+def test_the_first_problem_is_told_even_if_the_end_cannot_be_written(
+    config, tmp_path, target, load, judge, monkeypatch
+):
+    def full(*_: Any) -> None:
+        raise StoreError("no space for run.json")
+
+    monkeypatch.setattr(RunFolder, "write_run", full)
+    target.start_error = TargetError("the first problem")
+    with pytest.raises(TargetError, match="the first problem"):
+        run(config, tmp_path / "run")
+    target.start_error = None
+    with pytest.raises(StoreError, match=r"no space for run\.json"):
+        run(config, tmp_path / "another")
+
+
+def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, judge, monkeypatch):
+    def bug(*_: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(orchestrate, "measure_level", bug)
+    with pytest.raises(ZeroDivisionError):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1 and len(lines(tmp_path / "run")) == 6
+    assert "internal error: ZeroDivisionError: a bug" in read(tmp_path / "run")["invalid_reasons"]

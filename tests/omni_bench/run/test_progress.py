@@ -1,0 +1,126 @@
+"""Bars on a terminal, plain lines elsewhere, and never a complaint."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.load.events import RequestFinished, WarmupDone
+from omni_bench.load.plan import LevelPlan, PlannedRequest
+from omni_bench.run import progress as progress_module
+from omni_bench.run.progress import RunProgress
+
+
+def planned(name: str, warmup: bool) -> PlannedRequest:
+    return PlannedRequest(name, name, {}, None, warmup, None)
+
+
+def finished(name: str, ok: bool = True, warmup: bool = False) -> RequestFinished:
+    error = None if ok else RequestError("timeout", "late")
+    return RequestFinished(
+        Timeline(
+            request_id=name,
+            prompt_id=name,
+            concurrency=2,
+            seed=None,
+            scheduled_ns=1,
+            started_ns=1,
+            headers_ns=None,
+            first_byte_ns=None,
+            first_audio_ns=None,
+            ended_ns=2 if ok else None,
+            failed_ns=None if ok else 2,
+            chunk_arrived_ns=(),
+            chunk_bytes=(),
+            sample_rate_hz=None,
+            sample_width_bytes=2,
+            http_status=None,
+            error=error,
+            warmup=warmup,
+        )
+    )
+
+
+def plan(warmups: int, requests: int) -> LevelPlan:
+    return LevelPlan(
+        concurrency=2,
+        warmup=tuple(planned(f"w{index}", True) for index in range(warmups)),
+        measured=tuple(planned(f"m{index}", False) for index in range(requests)),
+    )
+
+
+def drive(progress: RunProgress, warmups: int = 2, requests: int = 3) -> None:
+    level = plan(warmups, requests)
+    with progress:
+        progress.begin_load([level, level])
+        for _ in range(2):
+            progress.begin_level(level)
+            for index in range(warmups):
+                progress.on_event(finished(f"w{index}", warmup=True))
+            progress.on_event(WarmupDone(2, warmups, 0))
+            for index in range(requests):
+                progress.on_event(finished(f"m{index}", ok=index != 1))
+            progress.end()
+        progress.begin_judging(4, "a judge")
+        progress.judged(2, 4)
+        progress.judged(4, 4)
+        progress.end()
+        progress.say("[done] 100%")
+
+
+def test_off_a_terminal_there_are_plain_lines():
+    out = io.StringIO()
+    drive(RunProgress(Console(file=out, force_terminal=False)))
+    text = out.getvalue()
+    assert "\x1b" not in text and "\r" not in text
+    lines = text.splitlines()
+    assert lines[0].startswith("level 1/2, concurrency 2: warm-up 2/2, ")
+    assert lines[1].startswith("level 1/2, concurrency 2: requests 3/3, 1 failed, ")
+    assert lines[3].startswith("level 2/2, concurrency 2: requests 3/3, 1 failed, ")
+    assert lines[4].startswith("judging with a judge 4/4, ")
+    assert lines[5:] == ["[done] 100%"], "no markup is read into a message"
+
+
+def test_a_long_level_speaks_now_and_then(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out, force_terminal=False))
+    progress.begin_load([plan(0, 10)])
+    progress.begin_level(plan(0, 10))
+    progress.on_event(WarmupDone(2, 0, 0))
+    for index in range(10):
+        now[0] += 10.0
+        progress.on_event(finished(f"m{index}"))
+    lines = out.getvalue().splitlines()
+    assert [line.split(": ")[1].split(",")[0] for line in lines] == [f"requests {n}/10" for n in (2, 4, 6, 8, 10)]
+    assert lines[0].endswith("about 1:20 left")
+
+
+def test_on_a_terminal_there_are_bars():
+    out = io.StringIO()
+    drive(RunProgress(Console(file=out, force_terminal=True, width=120)))
+    text = out.getvalue()
+    assert "\x1b" in text and "all levels" in text and "concurrency 2: requests" in text and "1 failed" in text
+
+
+def test_a_dumb_terminal_gets_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    out = io.StringIO()
+    drive(RunProgress(Console(file=out, force_terminal=True)))
+    assert "level 1/2, concurrency 2: requests 3/3" in out.getvalue() and "━" not in out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_events_out_of_order_do_no_harm(terminal):
+    progress = RunProgress(Console(file=io.StringIO(), force_terminal=terminal))
+    progress.on_event(finished("m0"))
+    progress.on_event(WarmupDone(2, 0, 0))
+    progress.judged(3, 2)
+    progress.end()
+    progress.begin_judging(0, "a judge")
+    progress.judged(1, 0)
+    progress.end()

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from omni_bench import __version__
+from omni_bench.run import provenance as module
+from omni_bench.run.provenance import cpu_model, hardware, harness, package_version, provenance, software
+from omni_bench.store.schema import run_schema
+
+
+def test_the_parts_are_those_of_the_schema(config):
+    made = provenance(config, command=["omni-bench"], target={}, prompts={}, judge=None)
+    assert sorted(made) == sorted(run_schema()["$defs"]["provenance"]["required"])
+    assert made["config"]["load"]["concurrency"] == [2]
+
+
+def test_hardware_and_software_are_of_this_machine():
+    machine = hardware()
+    assert machine["cpu_cores"] >= 1 and machine["memory_bytes"] > 1 << 28
+    assert all(gpu["name"] for gpu in machine["gpus"])
+    assert software()["packages"]["torch"] == package_version("torch") is not None
+    assert package_version("no-such-package-of-anyone") is None
+    assert cpu_model() is None or cpu_model().strip() == cpu_model()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    package = tmp_path / "omni_bench" / "run"
+    package.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("")
+    monkeypatch.setattr(module, "__file__", str(package / "provenance.py"))
+    return tmp_path
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_a_checkout_states_its_commit_and_whether_it_was_changed(checkout):
+    git(checkout, "init", "-q")
+    git(checkout, "add", "pyproject.toml")
+    git(checkout, "commit", "-q", "-m", "x")
+    stated = harness()
+    assert len(stated["commit"]) == 40 and stated["dirty"] is False and stated["version"] == __version__
+    (checkout / "pyproject.toml").write_text("changed")
+    assert harness()["dirty"] is True
+
+
+def test_an_installation_has_no_commit(checkout):
+    assert harness() == {"version": __version__, "commit": None, "dirty": None}
+
+
+def test_a_checkout_without_git_has_no_commit(checkout, monkeypatch):
+    git(checkout, "init", "-q")
+    monkeypatch.setenv("PATH", "")
+    assert harness()["commit"] is None

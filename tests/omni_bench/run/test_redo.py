@@ -1,0 +1,175 @@
+"""Old runs: results derived again from raw data, and another judge."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from omni_bench.errors import AccuracyError, ConfigError, StoreError
+from omni_bench.run import redo
+from omni_bench.run.orchestrate import run
+from omni_bench.run.progress import RunProgress
+from omni_bench.run.redo import judge_again, redraw
+from omni_bench.store.run_folder import RunFolder
+
+
+@pytest.fixture
+def finished(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
+    """A run with all audio, one silent request and one misheard one; and the same fake judge for ``judge_again``."""
+    config.output.save_audio = "all"
+    config.asr.wer_limit = 1.0
+    load.spoil["c2-0001"] = bytes(48000 * 3)
+    judge.mishears["c2-0004"] = "something else entirely"
+    run(config, tmp_path / "run")
+
+    monkeypatch.setattr(redo, "find_judge", lambda asr, _: replace(judge_spec, name=f"fake {asr.model}"))
+    return tmp_path / "run"
+
+
+def document(path: Path) -> dict:
+    return json.loads((path / "run.json").read_text())
+
+
+def edit_lines(path: Path, change) -> None:
+    records = [json.loads(line) for line in (path / "requests.jsonl").read_text().splitlines()]
+    (path / "requests.jsonl").write_text("".join(json.dumps(change(record)) + "\n" for record in records))
+
+
+def test_a_report_is_derived_from_the_raw_data_alone(finished):
+    before = document(finished)
+    broken = json.loads(json.dumps(before))
+    broken["levels"][0]["metrics"]["ttfp_ms"]["p50"] = 12345.0
+    (finished / "run.json").write_text(json.dumps(broken))
+    (finished / "report.md").unlink()
+    _, after = redraw(finished)
+    assert after == before == document(finished)
+    assert "TTFP" in (finished / "report.md").read_text()
+
+
+def test_a_changed_timeline_changes_the_metrics(finished):
+    def later(record):
+        if record["request_id"] == "c2-0000":
+            record["first_audio_ns"] += 50_000_000
+        return record
+
+    before = document(finished)["levels"][0]["metrics"]["ttfp_ms"]["mean"]
+    edit_lines(finished, later)
+    _, after = redraw(finished)
+    assert after["levels"][0]["metrics"]["ttfp_ms"]["mean"] == pytest.approx(before + 50 / 6)
+
+
+def test_the_reasons_of_the_run_itself_are_carried_over(finished):
+    edited = document(finished)
+    edited["invalid_reasons"].append("the run was interrupted")
+    (finished / "run.json").write_text(json.dumps(edited))
+    _, after = redraw(finished)
+    assert sorted(after["invalid_reasons"]) == sorted(edited["invalid_reasons"])
+
+
+def test_requests_that_are_missing_are_noticed(finished):
+    text = (finished / "requests.jsonl").read_text().splitlines(keepends=True)
+    (finished / "requests.jsonl").write_text("".join(text[:-1]))
+    with pytest.raises(StoreError, match=r"has 5 requests of concurrency 2, run\.json says 6"):
+        redraw(finished)
+
+
+def test_a_line_without_results_is_named(finished):
+    def bare(record):
+        if record["request_id"] == "c2-0002":
+            del record["metrics"]
+        return record
+
+    edit_lines(finished, bare)
+    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: not a finished request: KeyError\('metrics'\)"):
+        redraw(finished)
+
+
+def test_a_recording_outside_the_run_folder_is_refused(finished):
+    edit_lines(finished, lambda record: {**record, "audio": "../../secret.wav"})
+    with pytest.raises(StoreError, match=r"line 1: its recording '\.\./\.\./secret\.wav' is outside the run folder"):
+        redraw(finished)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(StoreError, match="is not a run folder"):
+        redraw(tmp_path)
+
+
+def test_a_configuration_of_another_version_is_named(finished):
+    edited = document(finished)
+    edited["provenance"]["config"]["load"]["shape"] = "square"
+    (finished / "run.json").write_text(json.dumps(edited))
+    with pytest.raises(StoreError, match=r"run\.json: provenance\.config: .*unknown key 'load\.shape'"):
+        redraw(finished)
+
+
+def again(path: Path, *overrides: str) -> dict:
+    with RunProgress() as progress:
+        return judge_again(path, overrides, progress)[1]
+
+
+def test_another_judge_replaces_the_accuracy(finished, judge):
+    before = document(finished)
+    assert before["levels"][0]["accuracy"]["above_50"] == 2
+    judge.mishears.clear()
+    after = again(finished, "asr.model=base", "asr.batch_size=4")
+    assert after == document(finished)
+    accuracy = after["levels"][0]["accuracy"]
+    assert accuracy["judge"] == "fake base" and accuracy["above_50"] == accuracy["forced"] == 1
+    assert after["provenance"]["judge"]["name"] == "fake base"
+    assert after["provenance"]["config"]["asr"]["batch_size"] == 4
+    assert after["levels"][0]["metrics"] == before["levels"][0]["metrics"]
+    assert "c2-0001" not in judge.heard and len(judge.heard) == 5
+    heard = {record["request_id"]: record for record in RunFolder.open(finished).read_utterances()}
+    assert heard["c2-0004"]["wer"] == 0 and heard["c2-0004"]["audio"] == "audio/c2-0004.wav"
+    again(finished)  # and the result can be judged again
+
+
+def test_a_limit_is_applied_anew(finished):
+    assert not any("asr.wer_limit" in reason for reason in document(finished)["invalid_reasons"])
+    after = again(finished, "asr.wer_limit=0.001")
+    assert any("is above asr.wer_limit=0.001" in reason for reason in after["invalid_reasons"])
+    assert not any("asr.wer_limit" in reason for reason in again(finished, "asr.wer_limit=1")["invalid_reasons"])
+
+
+def test_a_run_whose_judge_died_becomes_valid(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
+    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    judge.error = AccuracyError("a judging process died")
+    with pytest.raises(AccuracyError):
+        run(config, tmp_path / "run")
+    assert not document(tmp_path / "run")["valid"]
+    judge.error = None
+    assert again(tmp_path / "run")["valid"]
+
+
+def test_a_run_without_a_judge_gets_one(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
+    config.asr.kind, config.output.save_audio = "none", "all"
+    monkeypatch.setattr("omni_bench.run.prepare.find_judge", lambda *_: None)
+    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    assert run(config, tmp_path / "run").run["provenance"]["judge"] is None
+    assert again(tmp_path / "run")["levels"][0]["accuracy"]["wer"] == 0
+
+
+def test_audio_that_was_not_kept_is_an_error(finished):
+    (finished / "audio" / "c2-0003.wav").unlink()
+    with pytest.raises(AccuracyError, match=r"1 of 5 recordings of .* were not kept, such as that of c2-0003; .*=all"):
+        again(finished)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("load.kind=x", "judge takes asr.KEY=VALUE only"),
+        ("asr=none", "judge takes asr.KEY=VALUE only"),
+        ("asr.modle=base", "unknown key 'asr.modle'; did you mean 'model'"),
+        ("asr.batch_size=many", "asr.batch_size takes an integer"),
+        ("asr.batch_size=0", "asr.batch_size=0: at least 1"),
+    ],
+)
+def test_a_bad_override(finished, override, message):
+    with pytest.raises(ConfigError) as caught:
+        again(finished, override)
+    assert message in str(caught.value)

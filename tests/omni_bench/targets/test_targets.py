@@ -1,0 +1,118 @@
+"""The two kinds of target against a fake server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from omni_bench.config.schema import ReferenceConfig, RunConfig, TargetConfig
+from omni_bench.errors import ConfigError, TargetError
+from omni_bench.targets import reference as reference_module
+from omni_bench.targets.create import create_target
+from omni_bench.targets.external import ExternalTarget
+from omni_bench.targets.probe import free_port, get
+from omni_bench.targets.reference import ReferenceTarget, server_command
+from reference_impl.settings import ServerSettings
+
+FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
+
+
+@pytest.fixture
+def running():
+    port = free_port("127.0.0.1")
+    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port)], stdout=subprocess.DEVNULL)
+    while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
+        assert process.poll() is None
+        time.sleep(0.02)
+    yield port, process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
+def test_an_external_server_is_found_and_left_running(running, suffix):
+    port, process = running
+    target = ExternalTarget(TargetConfig(kind="external", url=f"http://127.0.0.1:{port}{suffix}"))
+    info = target.start()
+    assert info.base_url == f"http://127.0.0.1:{port}"
+    assert info.as_dict()["health"] == {"path": "/health", "ready": True}
+    assert info.models["path"] == "/v1/models"
+    target.stop()
+    assert process.poll() is None and target.is_alive()
+
+
+def test_an_external_server_without_a_health_endpoint_is_accepted(running):
+    port, _ = running
+    config = TargetConfig(kind="external", url=f"http://127.0.0.1:{port}", health_path="/nowhere")
+    assert ExternalTarget(config).start().health is None
+
+
+def test_an_external_server_that_does_not_answer():
+    url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+    target = ExternalTarget(TargetConfig(kind="external", url=url, startup_timeout_s=0.1))
+    with pytest.raises(TargetError, match=rf"no server answers at target.url={url} within 0.1 s .*refused"):
+        target.start()
+
+
+@pytest.fixture
+def fake_reference(monkeypatch, tmp_path):
+    """The reference target, with the fake server in the place of the real one."""
+
+    def build(config: TargetConfig, *manners: str) -> ReferenceTarget:
+        monkeypatch.setattr(
+            reference_module,
+            "server_command",
+            lambda host, port, *_, **__: [sys.executable, FAKE_SERVER, str(port), *manners],
+        )
+        return ReferenceTarget(config, ReferenceConfig(), tmp_path / "server.log")
+
+    return build
+
+
+def test_the_reference_server_is_launched_and_stopped(fake_reference):
+    target = fake_reference(TargetConfig(kind="reference"), "late:0.2")
+    info = target.start()
+    assert target.is_alive() and info.health["ready"] and info.startup_s > 0 and info.command[0] == sys.executable
+    target.stop()
+    assert not target.is_alive()
+    assert get(info.base_url, 1.0).status is None
+
+
+def test_a_failed_start_leaves_no_process_and_tells_the_log(fake_reference):
+    target = fake_reference(TargetConfig(kind="reference"), "die:3")
+    with pytest.raises(TargetError, match="hopeless"):
+        target.start()
+    assert not target.is_alive()
+
+
+def test_a_configured_port_in_use_is_an_error_before_the_launch(fake_reference, running, tmp_path):
+    port, _ = running
+    target = fake_reference(TargetConfig(kind="reference", port=port))
+    with pytest.raises(TargetError, match=f"target.port={port}: already in use"):
+        target.start()
+    assert not (tmp_path / "server.log").exists()
+    target.stop()
+
+
+def test_the_command_line_of_the_server_carries_every_setting():
+    command = server_command("127.0.0.1", 8000, ReferenceConfig(chunk_frames=4, threads=1), parent_pid=42)
+    assert command[:4] == [sys.executable, "-P", "-m", "reference_impl"]
+    options = dict(zip(command[4::2], command[5::2], strict=True))
+    assert options["--host"] == "127.0.0.1" and options["--port"] == "8000" and options["--parent-pid"] == "42"
+    settings = ServerSettings.from_json(options["--settings"])
+    assert settings.chunk_frames == 4 and settings.threads == 1
+
+
+def test_create_target(tmp_path):
+    config = RunConfig()
+    config.target = TargetConfig(kind="reference")
+    assert isinstance(create_target(config, tmp_path / "server.log"), ReferenceTarget)
+    config.target = TargetConfig(kind="external", url="http://127.0.0.1:1")
+    assert isinstance(create_target(config, tmp_path / "server.log"), ExternalTarget)
+    config.target = TargetConfig(kind="vllm_omnii")
+    with pytest.raises(ConfigError, match=r"target\.kind='vllm_omnii'; valid: external, reference"):
+        create_target(config, tmp_path / "server.log")

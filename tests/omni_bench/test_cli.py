@@ -1,0 +1,151 @@
+"""The command line: help, versions, bad input. One subprocess; the rest in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from omni_bench import __version__
+from omni_bench.cli import SUBCOMMANDS, build_parser, main
+from omni_bench.targets.reference import server_env
+
+
+def exit_code(*arguments: str) -> int:
+    try:
+        return main(list(arguments))
+    except SystemExit as end:  # argparse
+        return end.code
+
+
+def test_bad_input_in_a_process_of_its_own(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "omni_bench", "run", "scenario=qwen3_tts_c61"],
+        cwd=tmp_path,
+        env=server_env(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "omni-bench: error: unknown scenario 'qwen3_tts_c61'; did you mean 'qwen3_tts_c1'? Valid: qwen3_tts, "
+        "qwen3_tts_c1, qwen3_tts_c4, qwen3_tts_c8, qwen3_tts_c16, qwen3_tts_c32, smoke"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_starting_up_is_light():
+    code = (
+        "import sys; from omni_bench.cli import build_parser; build_parser().format_help(); "
+        "heavy = {'torch', 'pandas', 'numpy', 'hydra', 'aiohttp', 'matplotlib', 'rich'} & set(sys.modules); "
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version(capsys):
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"omni-bench {__version__}\n"
+
+
+def test_help_lists_every_subcommand(capsys):
+    assert exit_code("--help") == 0
+    out = capsys.readouterr().out
+    assert all(f"\n    {name} " in out for name in SUBCOMMANDS) and "exit codes" in out
+
+
+def test_no_command_prints_the_help_and_is_a_usage_error(capsys):
+    assert exit_code() == 2
+    assert "usage: omni-bench" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [name for name in SUBCOMMANDS if name != "run"])
+def test_the_help_of_a_subcommand_shows_an_example(command, capsys):
+    assert exit_code(command, "--help") == 0
+    assert f"example:\n  omni-bench {command}" in capsys.readouterr().out
+
+
+def test_the_parser_knows_the_subcommands():
+    choices = next(action.choices for action in build_parser()._actions if action.dest == "command")
+    assert sorted(choices) == sorted(SUBCOMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench"], "invalid choice: 'bench'"),
+        (["serve", "--port", "99999"], "'99999': 0 (a free port) to 65535"),
+        (["serve", "--port", "x"], "'x': 0 (a free port) to 65535"),
+        (["serve", "load.kind=x"], "'load.kind=x': serve takes reference=OPTION and reference.KEY=VALUE only"),
+        (["serve", "reference.chunk_frame=4"], "unknown key 'reference.chunk_frame'; did you mean 'chunk_frames'"),
+        (["serve", "reference.chunk_frames=0"], "reference.chunk_frames=0: at least 1"),
+        (["run", "scenario=zzz"], "unknown scenario 'zzz'; valid: qwen3_tts"),
+        (["run", "load.concurency=[1]"], "unknown key 'load.concurency'; did you mean 'concurrency'"),
+        (["run", "load.requests_per_level=many"], "load.requests_per_level takes an integer"),
+        (["run", "load.concurrency=1,2"], "add --multirun"),
+        (["run", "--config-dir", "/nowhere"], "/nowhere"),
+        (["run", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+        (["judge", "/nowhere", "asr.model=base"], "/nowhere is not a run folder"),
+        (["report", "/nowhere"], "/nowhere is not a run folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_message(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = exit_code(*arguments)
+    out, err = capsys.readouterr()
+    assert code in (2, 3) and (code == 3) == ("run folder" in message)
+    assert message in err and "omni-bench: error: " in err.replace("omni-bench serve: error", "omni-bench: error")
+    assert "Traceback" not in err and "HYDRA_FULL_ERROR" not in err and out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "code", "message"),
+    [
+        ("asr.wer_limit=2", 2, "asr.wer_limit=2.0: a share from 0 to 1"),
+        ("+load.shape=round", 2, "unknown key 'load.shape'"),
+        ("target=external", 2, "target.url is needed"),
+        ("load.requests_per_level=5000", 2, "5002 prompts are needed"),
+        ("dataset.locale=xx", 2, "xx"),
+        ("asr.model=/nowhere/tiny.pt", 2, "there is no file /nowhere/tiny.pt"),
+    ],
+)
+def test_a_bad_value_leaves_no_run_folder(override, code, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("run", "scenario=smoke", override) == code
+    err = capsys.readouterr().err
+    assert message in err and "Traceback" not in err and "Error executing job" not in err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert list((tmp_path / "reports" / "runs" / "smoke").iterdir()) == []
+
+
+def test_a_missing_data_set_folder(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("run", "scenario=smoke", "dataset=seed_tts", "dataset.root=/nowhere") == 2
+    assert "/nowhere" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_infrastructure(capsys, tmp_path, monkeypatch):
+    import socket
+
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert exit_code("run", "scenario=smoke", "asr=none", f"target.port={port}") == 3
+        assert f"target.port={port}: already in use on 127.0.0.1" in capsys.readouterr().err
+        assert exit_code("serve", "--port", str(port)) == 3
+        assert f"port={port}: already in use on 127.0.0.1" in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_made(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert exit_code("run", "scenario=smoke", f"output.root={tmp_path}/file/runs") == 3
+    err = capsys.readouterr().err
+    assert err.startswith("omni-bench: error: ") and "not a directory" in err and "Traceback" not in err
