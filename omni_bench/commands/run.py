@@ -42,8 +42,11 @@ class JobFailed(OmniBenchError):
     """A job of a multirun ended with an exit code other than 0; what happened has been said."""
 
     def __init__(self, exit_code: int):
-        super().__init__(f"a job of the multirun ended with exit code {exit_code}")
+        super().__init__(exit_code)  # what an exception is rebuilt from on its way between processes
         self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"a job of the multirun ended with exit code {self.exit_code}"
 
 
 def run_command(arguments: list[str]) -> int:

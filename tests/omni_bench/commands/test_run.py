@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -13,8 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from omni_bench.cli import main
-from omni_bench.commands import run as run_module
-from omni_bench.commands.run import run_command
+from omni_bench.commands.run import JobFailed, run_command
 from omni_bench.errors import TargetError
 from omni_bench.run import orchestrate
 
@@ -166,6 +166,5 @@ def test_users_folders_are_found(jobs, tmp_path):
 
 
 def test_job_failed_survives_the_way_back_from_another_process():
-    import pickle
-
-    assert pickle.loads(pickle.dumps(run_module.JobFailed(3))).exit_code == 3
+    error = pickle.loads(pickle.dumps(JobFailed(3)))
+    assert error.exit_code == 3 and str(error) == "a job of the multirun ended with exit code 3"

@@ -1,0 +1,134 @@
+"""The product as a user meets it: the bundled server, the bundled voice, the judge, the report; and the wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas
+import psutil
+import pytest
+import soundfile
+
+from omni_bench.store.schema import validate_run
+
+ROOT = Path(__file__).parent.parent
+# the scenario's own shape, with a larger batch than requests so that nothing waits
+SMOKE = ("run", "scenario=smoke", "output.save_audio=all")
+
+
+def omni_bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "omni_bench", *arguments],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """One real run of the smoke scenario: (folder it ran in, finished process, run folder)."""
+    folder = tmp_path_factory.mktemp("smoke")
+    done = omni_bench(folder, *SMOKE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (folder / "reports" / "runs" / "smoke").iterdir()
+    return folder, done, run
+
+
+@pytest.mark.slow
+def test_smoke_speaks_and_is_understood(smoke):
+    _, done, folder = smoke
+    run = json.loads((folder / "run.json").read_text())
+    validate_run(run, "run.json")
+    (level,) = run["levels"]
+    assert run["valid"] and level["valid"]
+    assert (level["completed"], level["failed"], level["invalid"]) == (6, 0, {})
+    assert level["accuracy"]["judge"] == "tiny.en"
+    assert level["accuracy"]["wer"] <= 0.15  # six sentences: one misheard word or two
+    assert level["metrics"]["ttfp_ms"]["p50"] < level["metrics"]["e2el_ms"]["p50"]
+    assert level["metrics"]["ttfp_ms"]["p95"] is None  # too few requests to say
+    assert "smoke" in done.stdout and "6/6" in done.stdout
+
+
+@pytest.mark.slow
+def test_everything_a_run_promises_is_on_disk(smoke):
+    _, _, folder = smoke
+    requests = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
+    measured = [r for r in requests if not r["warmup"]]
+    assert len(measured) == 6
+    chunks = pandas.read_parquet(folder / "chunks.parquet")
+    for request in measured:
+        samples, rate = soundfile.read(folder / request["audio"], dtype="int16")
+        assert rate == 24000 and samples.size == sum(request["chunk_bytes"]) // 2
+        assert samples.size == chunks[chunks.request_id == request["request_id"]]["samples"].sum()
+        assert np.abs(samples).max() > 1000
+    report = (folder / "report.md").read_text()
+    assert "omni-bench run scenario=smoke" in report
+    assert {p.stem for p in (folder / "plots").glob("*.png")} >= {"ttfp", "rtf", "e2el", "audio_per_s", "wer"}
+    assert "ready" in (folder / "server.log").read_text()
+    assert (folder / ".hydra" / "overrides.yaml").exists()
+
+
+@pytest.mark.slow
+def test_the_server_is_gone(smoke):
+    folder, _, run = smoke
+    port = json.loads((run / "run.json").read_text())["provenance"]["target"]["url"].rsplit(":", 1)[1]
+    left = [p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if port in (p.info["cmdline"] or [])]
+    assert left == [], folder
+
+
+@pytest.mark.slow
+def test_an_old_run_can_be_judged_and_drawn_again(smoke):
+    _, _, folder = smoke
+    before = json.loads((folder / "run.json").read_text())
+    (folder / "report.md").unlink()
+    assert omni_bench(folder, "report", str(folder)).returncode == 0
+    assert (folder / "report.md").exists()
+    done = omni_bench(folder, "judge", str(folder), "asr.model=tiny.en", "asr.batch_size=3")
+    assert done.returncode == 0, done.stderr
+    after = json.loads((folder / "run.json").read_text())
+    assert after["levels"][0]["accuracy"] == before["levels"][0]["accuracy"]
+
+
+@pytest.fixture(scope="module")
+def unpacked_wheel(tmp_path_factory):
+    """The wheel built from this tree, unpacked: what `pip install` would put into site-packages."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    done = subprocess.run([*build, str(ROOT)], capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("omni_bench-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_voice_scenarios_and_data_and_works_in_an_empty_folder(unpacked_wheel, tmp_path):
+    assert sorted(p.name for p in unpacked_wheel.iterdir() if not p.name.endswith(".dist-info")) == [
+        "omni_bench",
+        "reference_impl",
+    ]
+    assert len(list((unpacked_wheel / "reference_impl" / "checkpoints" / "tiny").glob("*.safetensors"))) == 3
+    listed = omni_bench(tmp_path, "list", PYTHONPATH=str(unpacked_wheel))
+    assert listed.returncode == 0, listed.stderr
+    assert "qwen3_tts_c16" in listed.stdout and "seed_tts_mini" in listed.stdout
+    where = "import omni_bench, sys; sys.exit(0 if omni_bench.__file__.startswith(sys.argv[1]) else 1)"
+    environment = {**os.environ, "PYTHONPATH": str(unpacked_wheel)}
+    assert (
+        subprocess.run([sys.executable, "-c", where, str(unpacked_wheel)], cwd=tmp_path, env=environment).returncode
+        == 0
+    )
+    small = ("load.requests_per_level=1", "load.concurrency=[1]", "asr=none", "output.plots=false")
+    done = omni_bench(tmp_path, "run", "scenario=smoke", *small, PYTHONPATH=str(unpacked_wheel))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1/1" in done.stdout
