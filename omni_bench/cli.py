@@ -24,7 +24,13 @@ exit codes: 0 finished and valid, 1 finished but a level is invalid, 2 usage or 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _dispatch(arguments))
+
+    def command() -> int:
+        code = _dispatch(arguments)
+        sys.stdout.flush()  # so that a reader that has gone is noticed here and not at exit
+        return code
+
+    return guarded(command)
 
 
 def _dispatch(arguments: list[str]) -> int:

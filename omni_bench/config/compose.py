@@ -23,7 +23,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from omni_bench.config.explain import explain, unknown_key
+from omni_bench.config.explain import explain, natural, unknown_key
 from omni_bench.config.schema import RunConfig
 from omni_bench.config.validate import validate
 from omni_bench.errors import ConfigError
@@ -108,7 +108,7 @@ def compose(overrides: Sequence[str] = (), config_dir: Path | None = None) -> Ru
 def group_options(group: str) -> dict[str, str]:
     """The bundled options of a config group with a line about each, in a natural order."""
     options = {}
-    for path in sorted((scenario_folder() / group).glob("*.yaml"), key=lambda item: (len(item.stem), item.stem)):
+    for path in sorted((scenario_folder() / group).glob("*.yaml"), key=lambda path: natural(path.stem)):
         options[path.stem] = _describe(path)
     return options
 

@@ -29,13 +29,13 @@ from omni_bench.errors import ConfigError
 
 def alternatives(wrong: str, valid: Iterable[str], label: str = "valid") -> str:
     """The end of a message: ``"; did you mean 'x'? Valid: x, y"``, without the question if nothing is near."""
-    names = sorted(valid, key=_natural)
+    names = sorted(valid, key=natural)
     close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     listed = f"{label}: {', '.join(names)}"
     return f"; did you mean '{close[0]}'? {listed[0].upper()}{listed[1:]}" if close else f"; {listed}"
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """A sort key that puts c4 before c16."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 

@@ -1,26 +1,21 @@
 """A speech server without a model: POST /v1/audio/speech answers a tone, as PCM in two chunks.
 
-python fake_speech_server.py PORT SECONDS_A_REQUEST [FAILING_REQUEST_NUMBER]
+python fake_speech_server.py PORT SECONDS_A_REQUEST
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 
 import numpy as np
 from aiohttp import web
 
 PORT, SECONDS = int(sys.argv[1]), float(sys.argv[2])
-FAILING = int(sys.argv[3]) if len(sys.argv) > 3 else None
-NUMBERS = itertools.count(1)
 
 
 async def speech(request: web.Request) -> web.StreamResponse:
     body = await request.json()
-    if next(NUMBERS) == FAILING:
-        return web.json_response({"error": {"message": "made to fail", "type": "server_error"}}, status=500)
     samples = (8000 * np.sin(0.05 * np.arange(24000 * len(body["input"]) // 14))).astype("<i2").tobytes()
     response = web.StreamResponse(headers={"Content-Type": "audio/pcm"})
     await response.prepare(request)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -26,9 +27,9 @@ SMALL = ["scenario=smoke", "load.requests_per_level=4", "asr=none", "output.plot
 def serve() -> Iterator:
     started: list[subprocess.Popen] = []
 
-    def start(seconds: float, *more: str) -> str:
+    def start(seconds: float) -> str:
         port = free_port("127.0.0.1")
-        started.append(subprocess.Popen([sys.executable, str(SERVER), str(port), str(seconds), *more]))
+        started.append(subprocess.Popen([sys.executable, str(SERVER), str(port), str(seconds)]))
         while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
             assert started[-1].poll() is None
             time.sleep(0.02)
@@ -48,6 +49,29 @@ def omni_bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         command(*arguments), cwd=folder, env=ENV, capture_output=True, text=True, timeout=120, check=False
     )
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
+    """The command in the background; a test that fails does not leave it (or its server) running."""
+    process = subprocess.Popen(
+        command(*arguments), cwd=folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+def child_with(pid: int, argument: str) -> psutil.Process | None:
+    """The child process that has ``argument`` on its command line, if there is one at the moment."""
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.Error):  # it may be ending
+            if argument in child.cmdline():
+                return child
+    return None
 
 
 def run_folder(folder: Path) -> Path:
@@ -77,30 +101,21 @@ def test_a_run_in_an_empty_folder(tmp_path, serve):
     assert document(tmp_path) == run
 
 
-def test_a_failed_request_is_exit_code_1(tmp_path, serve):
-    done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={serve(0.05, '4')}")
-    assert done.returncode == 1, done.stderr
-    assert "makes no performance claim" in done.stdout and "1 of 4 requests failed (http_status 1)" in done.stdout
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_keeps_what_was_finished(tmp_path, serve, number):
+def test_ctrl_c_keeps_what_was_finished(tmp_path, serve):
     arguments = ["run", *SMALL, "load.requests_per_level=40", "target=external", f"target.url={serve(0.3)}"]
-    with subprocess.Popen(
-        command(*arguments), cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running(tmp_path, *arguments) as process:
         requests = None
         while requests is None or requests.stat().st_size == 0:
             assert process.poll() is None
             requests = next(tmp_path.glob("reports/runs/smoke/*/requests.jsonl"), None)
             time.sleep(0.02)
         children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "omni-bench: error: interrupted; " in err and "Traceback" not in err
     assert f"finished requests are in {run_folder(tmp_path)}" in err
-    assert children and not any(child.is_running() and child.status() != "zombie" for child in children)
+    assert children and not psutil.wait_procs(children, timeout=10)[1]
     run = document(tmp_path)
     assert not run["valid"] and run["invalid_reasons"][0] == "the run was interrupted"
     finished = [json.loads(line) for line in requests.read_text().splitlines()]
@@ -113,31 +128,21 @@ def test_a_multirun_does_every_job_and_tells_the_first_failure(tmp_path, serve):
         tmp_path, "run", "-m", *SMALL, "target=external", f"target.url={serve(0.0)}", "client.max_audio_s=0.001,300"
     )
     assert done.returncode == 1, done.stderr
+    assert "makes no performance claim" in done.stdout and "4 of 4 requests failed (too_large 4)" in done.stdout
     assert "job 0: " in done.stderr and "job 1: " in done.stderr and "Traceback" not in done.stderr
     runs = sorted((tmp_path / "reports" / "runs" / "multirun").glob("*/*/run.json"))
     assert [path.parent.name for path in runs] == ["0_smoke", "1_smoke"]
     assert [json.loads(path.read_text())["valid"] for path in runs] == [False, True]
 
 
-def test_no_server_is_exit_code_3(tmp_path):
-    url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
-    done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={url}", "target.startup_timeout_s=0.1")
-    assert done.returncode == 3
-    assert f"omni-bench: error: no server answers at target.url={url} within 0.1 s" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.slow
 def test_the_reference_server_killed_in_the_middle(tmp_path):
     arguments = ["run", *SMALL, "load.requests_per_level=500", "dataset.allow_repeats=true", "load.warmup_per_slot=0"]
-    with subprocess.Popen(
-        command(*arguments), cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with running(tmp_path, *arguments) as process:
         server = None
         while server is None or not list(tmp_path.glob("reports/runs/smoke/*/.spool")):
             assert process.poll() is None
-            children = psutil.Process(process.pid).children()
-            server = next((child for child in children if "reference_impl" in child.cmdline()), None)
+            server = child_with(process.pid, "reference_impl")
             time.sleep(0.05)
         time.sleep(1.0)  # let some requests be in flight
         server.send_signal(signal.SIGKILL)
