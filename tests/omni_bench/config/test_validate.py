@@ -97,7 +97,7 @@ CASES = [
     (["reference.first_chunk_frames=0"], "reference.first_chunk_frames=0"),
     (["reference.chunk_frames=0"], "reference.chunk_frames=0"),
     (["reference.first_chunk_frames=9"], "reference.first_chunk_frames=9: at most reference.chunk_frames=8"),
-    (["reference.temperature=-1"], "reference.temperature=-1.0: 0 (greedy) or more"),
+    (["reference.temperature=-1.0"], "reference.temperature=-1.0: 0 (greedy) or more"),
     (["reference.predictor_temperature=.nan"], "reference.predictor_temperature=nan"),
     (["reference.top_k=-1"], "reference.top_k=-1"),
     (["reference.predictor_top_k=-1"], "reference.predictor_top_k=-1"),
