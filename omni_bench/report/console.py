@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -12,14 +13,35 @@ from omni_bench.report.format import hardware_name, target_name
 from omni_bench.report.table import LEVEL_HEADERS, level_rows
 
 
-def summary_table(run: Mapping[str, Any]) -> Table:
-    """One row a concurrency level, as in report.md; invalid levels in red."""
+# Below this width the table keeps only these columns: what must not be missed.
+FULL_WIDTH = 140
+NARROW_HEADERS = ("c", "completed", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)")
+NARROW_HEADERS += ("audio/s", "WER", "valid")
+
+
+def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
+    """One row a concurrency level, as in report.md; invalid levels in red.
+
+    ``width``: columns of the terminal. A narrow one gets fewer figures; the report has them all.
+    """
     title = f"{run['scenario']}: {target_name(run)} on {hardware_name(run)}"
-    table = Table(title=Text(title, style="bold"), title_justify="left", header_style="bold")
-    for header in LEVEL_HEADERS:
+    narrow = width < FULL_WIDTH
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        header_style="bold",
+        box=box.SIMPLE if narrow else box.HEAVY_HEAD,
+        padding=(0, 1, 0, 0) if narrow else (0, 1),
+    )
+    kept = [i for i, header in enumerate(LEVEL_HEADERS) if not narrow or header in NARROW_HEADERS]
+    for index in kept:
+        header = LEVEL_HEADERS[index].removesuffix(" (mean)") if narrow else LEVEL_HEADERS[index]
         table.add_column(Text(header), justify="right", overflow="fold")
     for level, row in zip(run["levels"], level_rows(run), strict=True):
-        table.add_row(*(Text(cell.strip("*")) for cell in row), style=None if level["valid"] else "red")
+        cells = [row[index].strip("*") for index in kept]
+        if narrow:
+            cells = [cell.partition(" (")[0] for cell in cells]  # without the mean behind a pair
+        table.add_row(*map(Text, cells), style=None if level["valid"] else "red")
     return table
 
 

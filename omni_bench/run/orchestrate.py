@@ -226,7 +226,7 @@ def print_summary(document: dict[str, Any], folder: RunFolder) -> None:
     """The table, why the run may not be trusted if so, and where the report is; on stdout."""
     # Into a file or a pipe, rich would squeeze the table into 80 columns.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    console.print(summary_table(document))
+    console.print(summary_table(document, console.width))
     for line in verdict_lines(document):
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)

@@ -42,3 +42,16 @@ def test_names_with_rich_markup_are_printed_as_they_are(runs):
 
 def test_narrow_terminal_loses_no_figure(runs):
     assert "12/12" in printed(runs.make_run((1,)), width=100).replace("\n", "")
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_cells(runs):
+    run = runs.make_run((1, 16))
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(summary_table(run, console.width))
+    lines = console.file.getvalue().splitlines()
+    assert "CER" not in "".join(lines) and "WER" in "".join(lines)
+    assert all(len(line) <= 80 for line in lines)
+    assert sum("12/12" in line for line in lines) == 2
+    for line in lines:
+        if "12/12" in line:  # a row is one line: nothing is folded
+            assert "yes" in line and line.count(" / ") == 3
