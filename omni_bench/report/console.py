@@ -12,7 +12,6 @@ from rich.text import Text
 from omni_bench.report.format import hardware_name, target_name
 from omni_bench.report.table import LEVEL_HEADERS, level_rows
 
-
 # Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
 NARROW_HEADERS = ("c", "completed", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)")
@@ -32,6 +31,8 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         header_style="bold",
         box=box.SIMPLE if narrow else box.HEAVY_HEAD,
         padding=(0, 1, 0, 0) if narrow else (0, 1),
+        show_edge=not narrow,
+        pad_edge=not narrow,
     )
     kept = [i for i, header in enumerate(LEVEL_HEADERS) if not narrow or header in NARROW_HEADERS]
     for index in kept:
