@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
 from omni_bench import __version__
-from omni_bench.commands.failures import guarded
+from omni_bench.commands.failures import EXIT_USAGE, guarded
 
 EPILOG = """\
 examples:
@@ -24,6 +25,8 @@ exit codes: 0 finished and valid, 1 finished but a level is invalid, 2 usage or 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: no character ends a run after hours
 
     def command() -> int:
         code = _dispatch(arguments)
@@ -47,7 +50,7 @@ def _dispatch(arguments: list[str]) -> int:
     parsed = build_parser().parse_args(arguments)
     if parsed.command is None:
         build_parser().print_help()
-        return 2
+        return EXIT_USAGE
     return _run_subcommand(parsed)
 
 

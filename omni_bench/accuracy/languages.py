@@ -12,6 +12,8 @@ def is_english(name: str) -> bool:
 
 def whisper_language(name: str) -> str:
     """Whisper's code for "en", "en-US", "zh_CN" or "Chinese". Raises AccuracyError for an unknown name."""
+    if is_english(name):
+        return "en"  # without the import
     from whisper.tokenizer import LANGUAGES, TO_LANGUAGE_CODE  # imports torch
 
     for candidate in (TO_LANGUAGE_CODE.get(name.strip().lower()), _base(name)):

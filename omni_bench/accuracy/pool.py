@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,16 +19,17 @@ from typing import Any
 
 import numpy as np
 
-import omni_bench
 from omni_bench.accuracy.clips import WHISPER_WINDOW_S, Clip, Transcript, clip_duration_s, longest_clip_s
 from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
-from omni_bench.accuracy.settings import JudgeSettings
+from omni_bench.accuracy.settings import judge_settings, on_cuda
 from omni_bench.accuracy.worker import clip_to_json, spec_to_json
 from omni_bench.config.schema import AsrConfig
 from omni_bench.errors import AccuracyError
+from omni_bench.subprocesses import child_env, module_command, start
 
 WORKERS_CPU, WORKERS_CUDA = 2, 1
-WORKER_COMMAND = (sys.executable, "-m", "omni_bench.accuracy.worker")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+WORKER_COMMAND = module_command("omni_bench.accuracy.worker")
 REPLY_TIMEOUT_S = 3600.0  # without a word from any process; a batch of a large model on a CPU takes minutes
 _MAX_REPLY_BYTES = 64 << 20
 _STDERR_TAIL_CHARS = 2000
@@ -78,7 +77,7 @@ def transcribe(
         return transcripts
     if spec is None:
         spec = resolve_judge(asr.model, asr.device, language)
-    settings = JudgeSettings(asr.batch_size, asr.lead_silence_ms, asr.tail_silence_ms)
+    settings = judge_settings(asr, spec.device)
     batches = plan_batches(
         {index: durations_s[index] for index in spoken},
         {index: clips[index].language or language for index in spoken},
@@ -86,7 +85,7 @@ def transcribe(
         short_s=longest_clip_s(spec.context_s, settings.silence_s),
         window_s=longest_clip_s(WHISPER_WINDOW_S, settings.silence_s),
     )
-    count = asr.workers or (WORKERS_CUDA if spec.device.startswith("cuda") else WORKERS_CPU)
+    count = asr.workers or (WORKERS_CUDA if on_cuda(spec.device) else WORKERS_CPU)
     setup = {"spec": spec_to_json(spec), "settings": asdict(settings), "threads": asr.threads_per_worker}
     with tempfile.TemporaryDirectory(prefix="omni-bench-judge-") as folder:
         requests = [_request(number, batch, clips, Path(folder)) for number, batch in enumerate(batches)]
@@ -208,22 +207,9 @@ class _Worker:
 
     def __init__(self, threads: int, log: Path) -> None:
         self._log = log
-        package_parent = str(Path(omni_bench.__file__).resolve().parents[1])
-        inherited = os.environ.get("PYTHONPATH")
-        env = dict(os.environ)
-        env["PYTHONPATH"] = package_parent + (os.pathsep + inherited if inherited else "")
-        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-            env[name] = str(threads)
+        env = child_env(**dict.fromkeys(THREAD_VARIABLES, str(threads)))
         with log.open("wb") as stderr:
-            # A session of its own: Ctrl-C reaches the parent alone, which then ends the workers.
-            self._process = subprocess.Popen(
-                WORKER_COMMAND,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=env,
-                start_new_session=True,
-            )
+            self._process = start(WORKER_COMMAND, stderr=stderr, env=env)
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send one message and wait for the reply. Raises AccuracyError if there is none."""
@@ -248,7 +234,7 @@ class _Worker:
             code: int | str = self._process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             code = "none yet"
-        tail = self._log.read_text(errors="replace")[-_STDERR_TAIL_CHARS:].strip() or "nothing"
+        tail = self._log.read_text(encoding="utf-8", errors="replace")[-_STDERR_TAIL_CHARS:].strip() or "nothing"
         return AccuracyError(f"a judging process died (exit code {code}); the end of its output:\n{tail}")
 
     def kill(self) -> None:

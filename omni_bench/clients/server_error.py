@@ -7,6 +7,8 @@ import re
 from itertools import islice
 from typing import Any
 
+from omni_bench.text import shorten
+
 MESSAGE_LIMIT_CHARS = 500
 TAIL_BYTES = 16 * 1024  # an error object that ends a stream is looked for in this much of its end
 MAX_CANDIDATES = 16  # places in that tail that are tried, so that a hostile tail costs nothing
@@ -14,10 +16,10 @@ MAX_CANDIDATES = 16  # places in that tail that are tried, so that a hostile tai
 _ERROR_OBJECT_START = re.compile(rb'\{\s*"(?:error|detail)"\s*:')
 
 
-def shorten(text: str) -> str:
+def one_line(text: str) -> str:
     """One line of at most :data:`MESSAGE_LIMIT_CHARS` printable characters."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line if len(line) <= MESSAGE_LIMIT_CHARS else line[: MESSAGE_LIMIT_CHARS - 3] + "..."
+    return shorten(line, MESSAGE_LIMIT_CHARS)
 
 
 def message_of(value: Any) -> str | None:
@@ -31,10 +33,10 @@ def message_of(value: Any) -> str | None:
     if value.get("error"):
         error = value["error"]
         message = error.get("message") if isinstance(error, dict) else error
-        return shorten(message if isinstance(message, str) else json.dumps(error))
+        return one_line(message if isinstance(message, str) else json.dumps(error))
     if value.get("detail"):
         detail = value["detail"]
-        return shorten(detail if isinstance(detail, str) else json.dumps(detail))
+        return one_line(detail if isinstance(detail, str) else json.dumps(detail))
     return None
 
 
@@ -54,7 +56,7 @@ def error_in_body(body: bytes) -> str | None:
 
 def describe_body(body: bytes) -> str:
     """The server's error message, or the start of the body as text, or "(empty body)"."""
-    return error_in_body(body) or shorten(body.decode("utf-8", errors="replace")) or "(empty body)"
+    return error_in_body(body) or one_line(body.decode("utf-8", errors="replace")) or "(empty body)"
 
 
 def error_at_end(tail: bytes) -> tuple[int, str] | None:

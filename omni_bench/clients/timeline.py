@@ -2,7 +2,9 @@
 
 Nothing here is derived: every metric is computed from these by :mod:`omni_bench.metrics`,
 so that a metric can be recomputed from an old run. All ``_ns`` values are
-``time.perf_counter_ns()`` of the client process.
+``time.perf_counter_ns()`` of the client process. On Linux that is CLOCK_MONOTONIC, one clock
+for the whole machine, so that the few stamps which the parent of the load worker makes
+(requests given up when the worker said nothing more about them) are on the same scale.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Timeline:
     container do not count). ``ended_ns``: last byte of a clean end of stream, None if it
     failed. ``failed_ns``: when the failure was noticed, None if it succeeded.
     ``chunk_arrived_ns[i]`` and ``chunk_bytes[i]``: arrival and payload bytes of the i-th
-    audio read (a read returns what has arrived).
+    audio read (a read returns what has arrived, but never goes beyond the end of an HTTP
+    chunk). ``chunk_ends[i]``: whether the i-th read ended an HTTP chunk; empty if every read
+    did, which is how a body without chunks is recorded, and every body by schema 1.0.
     """
 
     request_id: str
@@ -61,6 +65,7 @@ class Timeline:
     http_status: int | None
     error: RequestError | None
     warmup: bool = False
+    chunk_ends: tuple[bool, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -90,3 +95,21 @@ class Timeline:
             counts.append(samples - total_samples)
             total_samples = samples
         return tuple(counts)
+
+    @property
+    def http_chunks(self) -> tuple[tuple[int, int], ...]:
+        """(arrival of the first byte in ns, whole samples completed) of each chunk as the server sent it.
+
+        The reads of one HTTP chunk count as one: how the network cuts a chunk is not the
+        server's doing. A last chunk that was cut off is one too.
+        """
+        ends = self.chunk_ends or (True,) * len(self.chunk_bytes)
+        chunks: list[tuple[int, int]] = []
+        begins = True
+        for arrived_ns, samples, ended in zip(self.chunk_arrived_ns, self.chunk_samples, ends, strict=True):
+            if begins:
+                chunks.append((arrived_ns, samples))
+            else:
+                chunks[-1] = (chunks[-1][0], chunks[-1][1] + samples)
+            begins = ended
+        return tuple(chunks)

@@ -23,12 +23,13 @@ _OPTIONAL_INT_FIELDS = (
     "http_status",
 )
 _INT_LIST_FIELDS = ("chunk_arrived_ns", "chunk_bytes")
+_ADDED_FIELDS = {"chunk_ends": ()}  # not in lines of schema 1.0
 
 
 def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
     """All fields of a timeline as JSON values: tuples become lists, the error an object or null."""
     values: dict[str, Any] = {name: getattr(timeline, name) for name in _FIELD_NAMES}
-    for name in _INT_LIST_FIELDS:
+    for name in (*_INT_LIST_FIELDS, "chunk_ends"):
         values[name] = list(values[name])
     if timeline.error is not None:
         values["error"] = {"kind": timeline.error.kind, "message": timeline.error.message}
@@ -40,6 +41,7 @@ def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
 
     Raises StoreError when a field is missing or has the wrong type; the message names it.
     """
+    values = {**_ADDED_FIELDS, **values}
     missing = [name for name in _FIELD_NAMES if name not in values]
     if missing:
         raise StoreError(f"timeline {values.get('request_id', '?')!r}: missing field(s) {', '.join(missing)}")
@@ -56,6 +58,11 @@ def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
         known[name] = tuple(known[name])
     same_length = len(known["chunk_arrived_ns"]) == len(known["chunk_bytes"])
     _expect(known, "chunk_bytes", same_length, "as long as chunk_arrived_ns")
+    ends = known["chunk_ends"]
+    is_flags = isinstance(ends, (list, tuple)) and all(isinstance(item, bool) for item in ends)
+    _expect(known, "chunk_ends", is_flags, "a list of true and false")
+    _expect(known, "chunk_ends", len(ends) in (0, len(known["chunk_bytes"])), "empty or as long as chunk_bytes")
+    known["chunk_ends"] = tuple(ends)
     _expect(known, "sample_width_bytes", known["sample_width_bytes"] >= 1, "at least 1")
     _expect(known, "warmup", isinstance(known["warmup"], bool), "true or false")
     finished = (known["ended_ns"] is None) != (known["failed_ns"] is None)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from omni_bench.commands.failures import EXIT_INFRASTRUCTURE, EXIT_OK
 from omni_bench.config.compose import compose, scenario_folder
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import OmniBenchError
@@ -39,9 +40,9 @@ def doctor_command() -> int:
     problems = [finding.what for finding in findings if finding.state == PROBLEM]
     if problems:
         print(f"\nThe main job (omni-bench run) cannot run here: {', '.join(problems)}.")
-        return 3
+        return EXIT_INFRASTRUCTURE
     print("\nThe main job (omni-bench run) can run here.")
-    return 0
+    return EXIT_OK
 
 
 def examine() -> Iterator[Finding]:
@@ -110,9 +111,9 @@ def _dataset(config: RunConfig) -> Finding:
 
 
 def _checkpoint(config: RunConfig) -> Finding:
-    import reference_impl
+    from reference_impl.settings import BUNDLED
 
-    folder = Path(reference_impl.__file__).parent / "checkpoints" / config.reference.preset
+    folder = BUNDLED[config.reference.preset]
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         return Finding(PROBLEM, "checkpoint", f"no *.safetensors in {folder}: the installation is incomplete")
@@ -123,22 +124,23 @@ def _checkpoint(config: RunConfig) -> Finding:
 
 
 def _judge(config: RunConfig) -> Finding:
-    from omni_bench.accuracy.resolve import resolve_judge
+    from omni_bench.accuracy.resolve import DownloadNeeded, resolve_judge
 
     try:
-        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.locale)
-    except OmniBenchError as error:
-        return Finding(PROBLEM, "judge", f"{error}")
+        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.locale, download=False)
+    except DownloadNeeded as needed:
+        return Finding(NOTE, "judge", str(needed))
     return Finding(OK, "judge", f"Whisper {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")
 
 
 def _disk(config: RunConfig) -> Finding:
+    from omni_bench.load.plan import measured_requests
     from omni_bench.run.prepare import check_disk_space, space_needed_bytes
 
     folder = Path(config.output.root).absolute()
     while not folder.exists():
         folder = folder.parent
-    check_disk_space(folder, space_needed_bytes(len(config.load.concurrency) * config.load.requests_per_level))
+    check_disk_space(folder, space_needed_bytes(measured_requests(config.load)))
     return Finding(OK, "disk", f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free at {folder}")
 
 

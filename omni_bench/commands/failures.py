@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import tempfile
 import traceback
@@ -51,12 +50,7 @@ def say_error(message: str) -> None:
 
 def _describe_os_error(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    reason = (error.strerror or str(error)).lower()
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{where}{reason}; free some space or set output.root to another disk"
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{where}{reason}; set output.root to a folder that can be written"
-    return f"{where}{reason}"
+    return where + (error.strerror or str(error)).lower()
 
 
 def _write_traceback(folder: Path | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.run.orchestrate import print_summary
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.redo import judge_again
@@ -18,4 +19,4 @@ def judge_command(path: str, overrides: Sequence[str]) -> int:
     with RunProgress() as progress:
         folder, run = judge_again(Path(path), overrides, progress)
     print_summary(run, folder)
-    return 0 if run["valid"] else 1
+    return EXIT_OK if run["valid"] else EXIT_INVALID

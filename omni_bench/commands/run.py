@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from omni_bench.commands.failures import EXIT_INTERRUPTED, guarded
+from omni_bench.commands.failures import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, guarded
 from omni_bench.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
@@ -63,8 +63,8 @@ def run_command(arguments: list[str]) -> int:
             raise explain(error) from None
         except SystemExit as end:
             # Hydra's argparse, and flags such as --cfg with a package that does not exist.
-            return end.code if isinstance(end.code, int) else 2
-    return _exit_codes[-1] if _exit_codes else 0
+            return end.code if isinstance(end.code, int) else EXIT_USAGE
+    return _exit_codes[-1] if _exit_codes else EXIT_OK
 
 
 def run_job(composed: DictConfig) -> None:
@@ -86,12 +86,12 @@ def run_job(composed: DictConfig) -> None:
         return run(to_run_config(composed), run_dir, command).exit_code
 
     code = guarded(job, lambda: run_dir)
-    if code != 0:
+    if code != EXIT_OK:
         _discard_without_run(run_dir)
     _exit_codes.append(code)
     if multirun and code == EXIT_INTERRUPTED:
         sys.exit(code)  # past Hydra, which would go on with the next job
-    if multirun and code != 0:
+    if multirun and code != EXIT_OK:
         raise JobFailed(code)
 
 

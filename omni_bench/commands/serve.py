@@ -9,20 +9,21 @@ from collections.abc import Sequence
 from omni_bench.config.compose import compose
 from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
-from omni_bench.targets.probe import check_port_free, free_port, url_of
-from omni_bench.targets.reference import server_command, server_env
+from omni_bench.targets.probe import check_port_free, url_of
+from omni_bench.targets.reference import check_checkpoint, server_command, server_env
 
 
 def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     """Become the server: it gets the terminal, its signals and its exit code.
 
-    Raises ConfigError for a bad override, TargetError if the port is taken.
+    Raises ConfigError for a bad override or a checkpoint that is not there, TargetError if the port is taken.
     """
     reference = reference_settings(overrides)
-    port = port or free_port(host)
+    check_checkpoint(reference)
     check_port_free(host, port)
     command = server_command(host, port, reference)
-    print(f"serving at {url_of(host, port)}; Ctrl-C ends it", file=sys.stderr)
+    where = f"at {url_of(host, port)}" if port else f"on a free port of {host}, which its log names"
+    print(f"serving {where}; Ctrl-C ends it", file=sys.stderr)
     sys.stdout.flush()
     os.execve(command[0], command, server_env())
 
@@ -33,4 +34,4 @@ def reference_settings(overrides: Sequence[str]) -> ReferenceConfig:
         key = override.partition("=")[0].lstrip("+~")
         if "=" not in override or key.split(".")[0] != "reference":
             raise ConfigError(f"{override!r}: serve takes reference=OPTION and reference.KEY=VALUE only")
-    return compose(overrides).reference
+    return compose([*overrides, "asr=none"]).reference  # nothing is judged here

@@ -69,7 +69,7 @@ class ClientConfig:
     connect_timeout_s: float = 10.0
     max_audio_s: float = 300.0  # more than this is a failed request, not more memory
     api_key_env: Optional[str] = None  # name of the environment variable that holds the key
-    extra_body: dict[str, Any] = field(default_factory=dict)
+    extra_body: dict[str, Any] = field(default_factory=dict)  # stored with the run: no secrets
 
 
 @dataclass
@@ -79,6 +79,7 @@ class LoadConfig:
     kind: str = MISSING
     concurrency: list[int] = field(default_factory=lambda: [1])
     requests_per_level: int = 32
+    requests_per_slot: int = 2  # a level of concurrency c measures at least this times c
     warmup_per_slot: int = 2
     rotate_levels: int = 0  # start the order of levels at this index
     lag_budget_ms: float = 25.0  # p99 event-loop lag above this makes a level invalid
@@ -93,7 +94,7 @@ class AsrConfig:
     device: str = "auto"  # auto, cpu, cuda, cuda:N
     workers: Optional[int] = None  # processes; null: 2 on CPU, 1 on CUDA
     threads_per_worker: int = 1
-    batch_size: int = 16
+    batch_size: Optional[int] = None  # clips decoded together; null: 8 on CPU, 16 on CUDA
     lead_silence_ms: int = 250
     tail_silence_ms: int = 200
     wer_limit: float = 0.15  # corpus WER above this makes a level invalid
@@ -113,10 +114,14 @@ class ReferenceConfig:
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8
-    temperature: float = 0.7
-    top_k: int = 50
-    predictor_temperature: float = 0.7
-    predictor_top_k: int = 50
+    predictor: str = "kv_cache"  # kv_cache, reprefill or fixed_window: one result, three costs
+    temperature: Optional[float] = None  # null: the checkpoint's own, as for the next six
+    top_k: Optional[int] = None
+    top_p: Optional[float] = None
+    repetition_penalty: Optional[float] = None
+    predictor_temperature: Optional[float] = None
+    predictor_top_k: Optional[int] = None
+    predictor_top_p: Optional[float] = None
     threads: Optional[int] = None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
+from omni_bench.accuracy.settings import judge_settings
+from omni_bench.clients.urls import url_problem
 from omni_bench.config.explain import alternatives
 from omni_bench.config.schema import (
     AsrConfig,
@@ -19,6 +20,8 @@ from omni_bench.config.schema import (
     TargetConfig,
 )
 from omni_bench.errors import ConfigError
+from reference_impl.presets import PRESETS
+from reference_impl.settings import BUNDLED, DTYPES, PREDICTOR_STRATEGIES
 
 TARGET_KINDS = ("reference", "external")
 DATASET_KINDS = ("bundled", "seed_tts", "huggingface")
@@ -26,7 +29,6 @@ CLIENT_KINDS = ("openai_speech",)
 LOAD_KINDS = ("closed_loop",)
 ASR_KINDS = ("whisper", "none")
 SAVE_AUDIO = ("worst", "all", "none")
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 MAX_CONCURRENCY = 4096
 """A client process with more open streams than this measures itself."""
 
@@ -42,6 +44,11 @@ def validate(config: RunConfig) -> None:
     _load(config.load)
     _asr(config.asr)
     _reference(config.reference)
+    if config.target.kind == "reference" and config.reference.checkpoint == "random" and config.asr.kind != "none":
+        raise ConfigError(
+            f"asr={config.asr.kind} with reference.checkpoint=random: random weights speak noise, there is nothing "
+            "to transcribe and no WER; add asr=none"
+        )
     _output(config.output)
 
 
@@ -50,10 +57,11 @@ def _target(target: TargetConfig) -> None:
     if target.kind == "external":
         if not target.url:
             raise ConfigError("target.url is needed for target=external, such as target.url=http://127.0.0.1:8091")
-        _url("target.url", target.url)
+        if (problem := url_problem(target.url)) is not None:
+            raise ConfigError(f"target.url={problem}")
     elif target.url is not None:
         raise ConfigError(
-            f"target.url={target.url!r}: the target '{target.kind}' is launched here and takes no URL; "
+            f"target.url: the target '{target.kind}' is launched here and takes no URL; "
             "use target=external for a server that already runs"
         )
     if not target.host:
@@ -64,18 +72,6 @@ def _target(target: TargetConfig) -> None:
         raise ConfigError(f"target.health_path={target.health_path!r}: a path that starts with '/', such as /health")
     _positive("target.startup_timeout_s", target.startup_timeout_s)
     _positive("target.stop_timeout_s", target.stop_timeout_s)
-
-
-def _url(key: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        valid = False
-    if not valid or any(character.isspace() for character in url):
-        raise ConfigError(f"{key}={url!r}: not an http or https URL, such as http://127.0.0.1:8091")
-    if parts.query or parts.fragment:
-        raise ConfigError(f"{key}={url!r}: the address of a server, without '?' or '#'")
 
 
 def _dataset(dataset: DatasetConfig) -> None:
@@ -111,6 +107,8 @@ def _load(load: LoadConfig) -> None:
         raise ConfigError(f"load.concurrency={load.concurrency}: {repeated[0]} is there twice; a level is run once")
     if load.requests_per_level < 1:
         raise ConfigError(f"load.requests_per_level={load.requests_per_level}: at least 1")
+    if load.requests_per_slot < 0:
+        raise ConfigError(f"load.requests_per_slot={load.requests_per_slot}: 0 (no minimum) or more")
     if load.warmup_per_slot < 0:
         raise ConfigError(f"load.warmup_per_slot={load.warmup_per_slot}: 0 or more")
     levels = len(load.concurrency)
@@ -127,16 +125,22 @@ def _asr(asr: AsrConfig) -> None:
     if asr.workers is not None:
         _at_least("asr.workers", asr.workers, 1)
     _at_least("asr.threads_per_worker", asr.threads_per_worker, 1)
-    _at_least("asr.batch_size", asr.batch_size, 1)
-    _at_least("asr.lead_silence_ms", asr.lead_silence_ms, 0)
-    _at_least("asr.tail_silence_ms", asr.tail_silence_ms, 0)
+    judge_settings(asr, asr.device)
     if not 0 <= asr.wer_limit <= 1:
         raise ConfigError(f"asr.wer_limit={asr.wer_limit}: a share from 0 to 1 (0.15 is 15 %)")
 
 
 def _reference(reference: ReferenceConfig) -> None:
     device("reference.device", reference.device)
+    choice("reference.preset", reference.preset, tuple(PRESETS))
     choice("reference.dtype", reference.dtype, DTYPES)
+    if not reference.checkpoint:
+        raise ConfigError("reference.checkpoint='': bundled, random, or the folder of a checkpoint")
+    if reference.checkpoint == "bundled" and reference.preset not in BUNDLED:
+        raise ConfigError(
+            f"reference.checkpoint=bundled: no weights of reference.preset={reference.preset} come with this package, "
+            f"only of {', '.join(BUNDLED)}; give the folder of a released checkpoint, or random"
+        )
     for key in ("max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames"):
         _at_least(f"reference.{key}", getattr(reference, key), 1)
     if reference.first_chunk_frames > reference.chunk_frames:
@@ -146,10 +150,19 @@ def _reference(reference: ReferenceConfig) -> None:
         )
     for key in ("temperature", "predictor_temperature"):
         value = getattr(reference, key)
-        if not (math.isfinite(value) and value >= 0):
+        if value is not None and not (math.isfinite(value) and value >= 0):
             raise ConfigError(f"reference.{key}={value}: 0 (greedy) or more")
     for key in ("top_k", "predictor_top_k"):
-        _at_least(f"reference.{key}", getattr(reference, key), 0)
+        value = getattr(reference, key)
+        if value is not None:
+            _at_least(f"reference.{key}", value, 0)
+    for key in ("top_p", "predictor_top_p"):
+        value = getattr(reference, key)
+        if value is not None and not 0 < value <= 1:
+            raise ConfigError(f"reference.{key}={value}: above 0, at most 1 (1: no limit)")
+    if reference.repetition_penalty is not None:
+        _positive("reference.repetition_penalty", reference.repetition_penalty)
+    choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
     if reference.threads is not None:
         _at_least("reference.threads", reference.threads, 1)
 

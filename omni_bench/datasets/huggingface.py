@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets.prompt import Prompt
-from omni_bench.datasets.source import PromptSource, RowProblems, bad_text, resolve_inside, shorten
+from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside
 from omni_bench.errors import DatasetError
+from omni_bench.text import shorten
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -197,7 +198,7 @@ def _checked_rows(
         if problem is None and not is_blank:
             problem = bad_text(ref_text, "ref_text")
         if problem is None and row_id.strip() in row_of_id:
-            problem = f"id {shorten(row_id)!r} is already used in row {row_of_id[row_id.strip()]}"
+            problem = f"id {shorten(row_id, SHOWN_CHARS)!r} is already used in row {row_of_id[row_id.strip()]}"
         if problem is not None:
             problems.add(f"row {row}", problem)
             continue

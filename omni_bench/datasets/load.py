@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from omni_bench.config.schema import DatasetConfig
+from omni_bench.config.validate import DATASET_KINDS
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, count_rows, read_bundled
 from omni_bench.datasets.huggingface import read_huggingface
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.seed_tts import read_seed_tts
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
-
-KINDS = ("bundled", "seed_tts", "huggingface")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def open_source(config: DatasetConfig) -> PromptSource:
         return read_seed_tts(config.root, config.locale)
     if config.kind == "huggingface":
         return read_huggingface(config)
-    raise DatasetError(f"dataset.kind: unknown kind {config.kind!r}; valid: {', '.join(KINDS)}")
+    raise DatasetError(f"dataset.kind: unknown kind {config.kind!r}; valid: {', '.join(DATASET_KINDS)}")
 
 
 def shuffled_order(ids: Sequence[str], seed: int) -> list[int]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.datasets.prompt import Prompt
-from omni_bench.datasets.source import PromptSource, RowProblems, bad_text, resolve_inside, shorten, source_of
+from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside, source_of
 from omni_bench.errors import DatasetError
+from omni_bench.text import shorten
 
 META_NAME = "meta.lst"
 MAX_META_BYTES = 64 * 1024 * 1024
@@ -53,7 +54,7 @@ def parse_meta(data: bytes, label: str) -> list[MetaRow]:
         if len(fields) < 4:
             problems.add(
                 f"line {number}",
-                f"{len(fields)} field(s), needs 4 (id|ref_text|wav|text): {shorten(line)!r}",
+                f"{len(fields)} field(s), needs 4 (id|ref_text|wav|text): {shorten(line, SHOWN_CHARS)!r}",
             )
             continue
         row_id, ref_text, wav, text = fields[:4]
@@ -61,7 +62,7 @@ def parse_meta(data: bytes, label: str) -> list[MetaRow]:
         if problem is None and ref_text:
             problem = bad_text(ref_text, "ref_text")
         if problem is None and row_id in line_of_id:
-            problem = f"id {shorten(row_id)!r} is already used on line {line_of_id[row_id]}"
+            problem = f"id {shorten(row_id, SHOWN_CHARS)!r} is already used on line {line_of_id[row_id]}"
         if problem is not None:
             problems.add(f"line {number}", problem)
             continue

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import DatasetError
+from omni_bench.text import shorten
 
 MAX_LISTED_ROWS = 10
+SHOWN_CHARS = 80  # of a value from a file, in a message
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,16 @@ def resolve_inside(folder: Path, relative: str) -> Path:
     """
     if "\0" in relative:
         raise ValueError(f"path {relative!r} holds a NUL character")
-    base = folder.resolve()
+    base, shown = folder.resolve(), repr(shorten(relative, SHOWN_CHARS))
     try:
         path = (base / relative).resolve()
         inside, is_file = path.is_relative_to(base), path.is_file()
     except (OSError, RuntimeError) as error:  # a name that is too long, a loop of links
-        raise ValueError(f"path {shorten(relative)!r} cannot be read ({error.__class__.__name__})") from None
+        raise ValueError(f"path {shown} cannot be read ({error.__class__.__name__})") from None
     if not inside:
-        raise ValueError(f"path {shorten(relative)!r} leaves the data folder {base}")
+        raise ValueError(f"path {shown} leaves the data folder {base}")
     if not is_file:
-        raise ValueError(f"no file {shorten(relative)!r} in {base}")
+        raise ValueError(f"no file {shown} in {base}")
     return path
 
 
@@ -83,8 +85,3 @@ def bad_text(value: object, name: str) -> str | None:
     if control is not None:
         return f"{name} holds the control character {control!r}"
     return None
-
-
-def shorten(text: str, limit: int = 80) -> str:
-    """``text`` cut to ``limit`` characters, for messages."""
-    return text if len(text) <= limit else text[: limit - 3] + "..."

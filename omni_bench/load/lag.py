@@ -64,6 +64,8 @@ class LagSampler:
 
     async def __aexit__(self, *exc_info: object) -> None:
         if self._task is not None:
+            if not self._overshoots_ms:  # shorter than one sleep: that one began within, let it end
+                await asyncio.wait([self._task], timeout=2 * SAMPLE_EVERY_MS / 1e3)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 

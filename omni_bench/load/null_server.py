@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from aiohttp import web
 
 from omni_bench.errors import TargetError
-from omni_bench.load.process import start_module
+from omni_bench.subprocesses import start_module
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024  # requests may carry reference audio
 RECORDS_KEPT = 10_000

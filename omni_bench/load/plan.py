@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.datasets.prompt import Prompt
 
 # Distinct warm-up prompts that a plan asks for, at most: enough for lengths to vary, few
-# enough that a data set of 200 serves five levels of 32 measured requests.
+# enough to leave most of a small data set to the measured requests.
 WARMUP_POOL_PROMPTS = 16
 
 
@@ -40,6 +40,19 @@ class LevelPlan:
     measured: tuple[PlannedRequest, ...]
 
 
+def requests_in_level(load: LoadConfig, concurrency: int) -> int:
+    """Measured requests of a level: ``load.requests_per_level``, but at least ``load.requests_per_slot`` a slot.
+
+    With one request a slot a level is a single burst, in which nothing is steady.
+    """
+    return max(load.requests_per_level, load.requests_per_slot * concurrency)
+
+
+def measured_requests(load: LoadConfig) -> int:
+    """Measured requests of all levels together."""
+    return sum(requests_in_level(load, concurrency) for concurrency in load.concurrency)
+
+
 def prompts_needed(load: LoadConfig) -> int:
     """Prompts that :func:`build_level_plans` needs: every measured request its own, plus the warm-up pool.
 
@@ -47,15 +60,15 @@ def prompts_needed(load: LoadConfig) -> int:
     :data:`WARMUP_POOL_PROMPTS`: warm-up may cycle over its prompts, it may only never use a
     measured one.
     """
-    return _measured_count(load) + min(_largest_warmup(load), WARMUP_POOL_PROMPTS)
+    return measured_requests(load) + min(_largest_warmup(load), WARMUP_POOL_PROMPTS)
 
 
 def build_level_plans(prompts: Sequence[Prompt], load: LoadConfig, client: ClientConfig) -> list[LevelPlan]:
     """The levels in the order in which they run.
 
-    Level ``i`` of ``load.concurrency`` measures prompts ``i*R .. (i+1)*R`` with ``R =
-    load.requests_per_level``; the prompts after all measured ones are the warm-up pool, over
-    which the levels' warm-ups go on cycling. Request number ``k`` in this numbering (warm-up
+    The levels of ``load.concurrency`` take the prompts one after another, each as many as it has
+    requests (:func:`requests_in_level`); the prompts after all measured ones are the warm-up
+    pool, over which the levels' warm-ups go on cycling. Request number ``k`` in this numbering (warm-up
     after all measured) has seed ``client.seed + k``. Prompts and seeds belong to a level's
     place in the list, so rotating the order (``load.rotate_levels``) changes neither.
 
@@ -67,19 +80,20 @@ def build_level_plans(prompts: Sequence[Prompt], load: LoadConfig, client: Clien
     needed = prompts_needed(load)
     if len(prompts) < needed:
         raise DatasetError(
-            f"the load plan needs {needed} prompts ({_measured_count(load)} measured, the rest for warm-up), "
-            f"got {len(prompts)}; lower load.requests_per_level or allow repeats (dataset.allow_repeats=true)"
+            f"the load plan needs {needed} prompts ({measured_requests(load)} measured, the rest for warm-up), got "
+            f"{len(prompts)}; lower load.requests_per_level and load.requests_per_slot, or allow repeats "
+            "(dataset.allow_repeats=true)"
         )
-    measured_count = _measured_count(load)
+    measured_count = measured_requests(load)
     pool = prompts[measured_count : measured_count + max(_largest_warmup(load), 1)]
     levels = []
-    warmed_up = 0
-    for place, concurrency in enumerate(load.concurrency):
+    taken = warmed_up = 0
+    for concurrency in load.concurrency:
         measured = []
-        for number in range(load.requests_per_level):
-            index = place * load.requests_per_level + number
+        for number in range(requests_in_level(load, concurrency)):
             request_id = f"c{concurrency}-{number:04d}"
-            measured.append(_planned(request_id, prompts[index], client, index, warmup=False))
+            measured.append(_planned(request_id, prompts[taken], client, taken, warmup=False))
+            taken += 1
         warmup = []
         for number in range(load.warmup_per_slot * concurrency):
             prompt = pool[warmed_up % len(pool)]
@@ -101,10 +115,6 @@ def _planned(request_id: str, prompt: Prompt, client: ClientConfig, index: int, 
         warmup=warmup,
         scheduled_offset_ns=None,
     )
-
-
-def _measured_count(load: LoadConfig) -> int:
-    return len(load.concurrency) * load.requests_per_level
 
 
 def _largest_warmup(load: LoadConfig) -> int:

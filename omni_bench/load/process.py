@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
 
-import omni_bench
-from omni_bench.clients.server_error import shorten
+from omni_bench.clients.server_error import one_line
 from omni_bench.errors import OmniBenchError
+from omni_bench.subprocesses import start_module
 
 STDERR_TAIL_LINES = 20
-
-
-def start_module(module: str, *arguments: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
-    """Start ``python -m module`` with pipes for stdin and stdout, in a session of its own.
-
-    It runs this very package, installed or not, whatever the current folder is; a file in
-    that folder cannot stand in for a module (-P). Raises OSError.
-    """
-    package_parent = str(Path(omni_bench.__file__).resolve().parent.parent)
-    path = os.pathsep.join(filter(None, (package_parent, os.environ.get("PYTHONPATH"))))
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,
-    )
 
 
 class WorkerProcess:
@@ -128,4 +108,4 @@ class WorkerProcess:
     def _read_stderr(self, stderr: IO[bytes]) -> None:
         with stderr:
             for line in stderr:
-                self._stderr.append(shorten(line.decode("utf-8", errors="replace")))
+                self._stderr.append(one_line(line.decode("utf-8", errors="replace")))

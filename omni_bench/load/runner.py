@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from omni_bench.clients.openai_speech import speech_url
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.clients.urls import server_root, speech_url, url_problem
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.load.events import (
     LevelDone,
@@ -28,6 +24,7 @@ from omni_bench.load.events import (
 from omni_bench.load.plan import LevelPlan, PlannedRequest
 from omni_bench.load.process import WorkerProcess
 from omni_bench.load.recording import LevelRecording, unsent_timeline
+from omni_bench.load.signals import HeldBackSignals, held_back_signals
 
 if TYPE_CHECKING:
     from omni_bench.config.schema import ClientConfig
@@ -69,7 +66,7 @@ def run_level(
     the recording says ``target_died``. ``spool_dir`` is created; the audio of request ID is
     left in it as ``ID.pcm``.
 
-    SIGINT, and SIGTERM where the program handles it, are held back while a level runs in the
+    SIGINT, and SIGTERM and SIGHUP where the program handles them, are held back while a level runs in the
     main thread: the worker stops, finished requests keep their audio, and
     :class:`LevelInterrupted` (a KeyboardInterrupt) is raised with the recording. A second
     signal takes its usual effect at once; the worker is killed then.
@@ -83,7 +80,7 @@ def run_level(
     except OSError as error:
         raise StoreError(f"cannot make the folder for audio {spool_dir}: {error}") from None
     level = _Level(plan, on_event, is_target_alive)
-    with _held_back_signals() as signals, WorkerProcess(job.to_dict()) as worker:
+    with held_back_signals() as signals, WorkerProcess(job.to_dict()) as worker:
         level.listen(worker, signals)
     recording = level.recording(spool_dir, interrupted=signals.received)
     if recording.interrupted:
@@ -93,13 +90,9 @@ def run_level(
 
 def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Path, health_path: str) -> LevelJob:
     """The worker's job, checked. Raises ConfigError for a URL or a key that cannot work."""
-    try:
-        parts = urlsplit(base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is not a number
-        valid = False
-    if not valid:
-        raise ConfigError(f"target URL {base_url!r} is not of the form http://HOST:PORT or https://HOST:PORT")
+    problem = url_problem(base_url)
+    if problem is not None:
+        raise ConfigError(f"the target's URL {problem}")
     if client.api_key_env is not None:
         key = os.environ.get(client.api_key_env, "")
         if not key.isascii() or not key.isprintable() or not key.strip():
@@ -109,7 +102,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
     return LevelJob(
         plan=plan,
         speech_url=speech_url(base_url),
-        health_url=speech_url(base_url).removesuffix("/v1/audio/speech") + "/" + health_path.lstrip("/"),
+        health_url=server_root(base_url) + "/" + health_path.lstrip("/"),
         spool_dir=str(spool_dir.absolute()),
         options=WireOptions(
             sample_rate_hz=client.sample_rate_hz,
@@ -140,7 +133,7 @@ class _Level:
         self._stop_by_s: float | None = None
         self._next_check_s = time.monotonic() + TARGET_CHECK_S
 
-    def listen(self, worker: WorkerProcess, signals: _HeldBackSignals) -> None:
+    def listen(self, worker: WorkerProcess, signals: HeldBackSignals) -> None:
         """Handle events until the worker ends. Raises StoreError and OmniBenchError."""
         while True:
             self._stop_if_needed(worker, signals)
@@ -194,7 +187,7 @@ class _Level:
             self._done = event
         self._on_event(event)
 
-    def _stop_if_needed(self, worker: WorkerProcess, signals: _HeldBackSignals) -> None:
+    def _stop_if_needed(self, worker: WorkerProcess, signals: HeldBackSignals) -> None:
         now_s = time.monotonic()
         if signals.received and not self._told_to_stop:
             self._told_to_stop = True
@@ -212,36 +205,3 @@ class _Level:
 
 def _as_dict(error: RequestError) -> dict[str, Any]:
     return {"kind": error.kind, "message": error.message}
-
-
-class _HeldBackSignals:
-    """Whether a signal came. The first is only noted; the second goes to the handler that was there before."""
-
-    def __init__(self) -> None:
-        self.received = False
-        self.previous: dict[int, Callable[[int, Any], Any]] = {}
-
-    def handle(self, signal_number: int, frame: Any) -> None:
-        """The signal handler."""
-        if self.received:
-            self.previous[signal_number](signal_number, frame)
-        self.received = True
-
-
-@contextmanager
-def _held_back_signals() -> Iterator[_HeldBackSignals]:
-    """Hold back SIGINT and SIGTERM where a Python handler is in place; a no-op outside the main thread."""
-    signals = _HeldBackSignals()
-    if threading.current_thread() is not threading.main_thread():
-        yield signals
-        return
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        previous = signal.getsignal(signal_number)
-        if callable(previous):  # not SIG_DFL, SIG_IGN, or a handler of C code
-            signals.previous[signal_number] = previous
-            signal.signal(signal_number, signals.handle)
-    try:
-        yield signals
-    finally:
-        for signal_number, previous in signals.previous.items():
-            signal.signal(signal_number, previous)

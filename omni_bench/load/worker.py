@@ -56,7 +56,13 @@ CANCELLED = AbortReason(
 
 
 class EventWriter:
-    """Writes events from a thread of its own, so that a slow reader cannot block the event loop."""
+    """Writes events from a thread of its own, so that a slow reader cannot block the event loop.
+
+    A finished request is sent at once and whole, so that a killed run keeps it. Its JSON is made
+    during the measured phase, under the interpreter lock: some 0.02 ms for 10 reads and
+    0.2 ms for 500 (``benchmarks/client_overhead.py``), far below the sampler's own resolution
+    of 1 ms or the lag budget.
+    """
 
     def __init__(self, file_descriptor: int) -> None:
         self._file_descriptor = file_descriptor

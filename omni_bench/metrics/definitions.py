@@ -23,8 +23,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     Metric("e2el_ms", "ms", "lower", "end-to-end latency: last byte of a clean end − started"),
     Metric("audio_s", "s", None, "length of the audio: samples / sample rate"),
     Metric("rtf", "", "lower", "real-time factor: end-to-end latency / audio length"),
-    Metric("decode_rtf", "", "lower", "(ended − first audio) / (audio − first chunk's audio)"),
-    Metric("icl_ms", "ms", "lower", "inter-chunk latency: gaps between audio chunks"),
+    Metric("decode_rtf", "", "lower", "(ended − first audio) / (audio − first HTTP chunk's audio)"),
+    Metric("icl_ms", "ms", "lower", "inter-chunk latency: gaps between the first bytes of HTTP chunks"),
     Metric("stall_s", "s", "lower", "time a player that starts at the first audio stands still"),
     Metric("prebuffer_s", "s", "lower", "smallest start delay after the first audio that plays without a stall"),
     Metric("ttft_ms", "ms", "lower", "time to first text delta − started (omni chat)"),
@@ -33,9 +33,9 @@ REQUEST_METRICS: tuple[Metric, ...] = (
 )
 
 LEVEL_METRICS: tuple[Metric, ...] = (
-    Metric("audio_per_s", "s/s", "higher", "audio of successful requests / (last ended − first started)"),
+    Metric("audio_per_s", "s/s", "higher", "audio of valid requests / (last ended − first started)"),
     Metric("audio_per_s_steady", "s/s", "higher", "the same over the time with the target concurrency in flight"),
-    Metric("requests_per_s", "1/s", "higher", "successful requests / (last ended − first started)"),
+    Metric("requests_per_s", "1/s", "higher", "valid requests / (last ended − first started)"),
     Metric("e2el_intercept_ms", "ms", "lower", "fixed cost: Theil–Sen intercept of E2EL over audio length"),
     Metric("e2el_slope", "", "lower", "marginal real-time factor: Theil–Sen slope of E2EL over audio length"),
     Metric("goodput", "", "higher", "share of all requests that meet the scenario's service level"),

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from omni_bench.clients.timeline import Timeline
 from omni_bench.load.lag import LoopLag
@@ -38,25 +37,45 @@ class E2elFit:
 
 
 @dataclass(frozen=True)
+class Warmup:
+    """How the warm-up of a level went; ``errors``: its failed requests by kind."""
+
+    completed: int
+    failed: int
+    errors: dict[str, int]
+
+    @classmethod
+    def of(cls, timelines: Sequence[Timeline]) -> Warmup:
+        """Count the requests of a warm-up."""
+        errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
+        completed = sum(timeline.ok for timeline in timelines)
+        return cls(completed=completed, failed=len(timelines) - completed, errors=dict(errors.most_common()))
+
+
+@dataclass(frozen=True)
 class LevelSummary:
     """One level of a run.
 
-    ``errors``: failed requests by error kind; ``invalid``: successful requests whose audio
-    failed a check, by reason (one request may have several). ``distributions``: by the
-    names of REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS. ``valid`` is false,
-    with the reasons in words, when the level makes no performance claim.
+    ``completed``: requests whose stream ended cleanly; ``faulty``: how many of those have audio
+    that failed a check. ``errors``: failed requests by error kind; ``invalid``: faulty ones by
+    reason (one request may have several). ``distributions``: by the names of
+    REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS; both are of the completed requests
+    that are not faulty. ``valid`` is false, with the reasons in words, when the level makes no
+    performance claim. ``warmup`` is None if it is not known.
     """
 
     concurrency: int
     arrival: str
     requests: int
     completed: int
+    faulty: int
     failed: int
     errors: dict[str, int]
     invalid: dict[str, int]
     valid: bool
     invalid_reasons: tuple[str, ...]
     lag: LoopLag | None
+    warmup: Warmup | None
     distributions: dict[str, Summary]
     scalars: dict[str, float | None]
 
@@ -72,7 +91,7 @@ class LevelSummary:
                 summary = self.distributions[name]
             else:
                 value = self.scalars[name]
-                count = self.requests if name == "goodput" else self.completed
+                count = self.requests if name == "goodput" else self.completed - self.faulty
                 summary = Summary(
                     n=count if value is not None else 0, mean=value, std=None, p50=None, p90=None, p95=None, p99=None
                 )
@@ -92,6 +111,8 @@ def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | No
     p10, p50, p90 = np.percentile(audio_s, (10, 50, 90))
     if p90 - p10 <= FIT_MIN_SPREAD * p50:
         return None
+    from scipy import stats  # slow to import
+
     fit = stats.theilslopes(np.asarray(e2el_ms) / 1e3, np.asarray(audio_s), method="separate")
     return E2elFit(intercept_ms=float(fit.intercept) * 1e3, slope=float(fit.slope))
 
@@ -128,6 +149,7 @@ def summarise_level(
     *,
     lag: LoopLag | None = None,
     lag_budget_ms: float | None = None,
+    warmup: Warmup | None = None,
     slo: Slo | None = None,
     arrival: str = "closed_loop",
 ) -> LevelSummary:
@@ -135,9 +157,10 @@ def summarise_level(
 
     ``metrics[i]`` belongs to ``timelines[i]``; ``invalid``: request id -> reasons from
     :func:`omni_bench.metrics.validity.audio_faults` (ids without reasons may be left out;
-    those of failed requests are not counted, they are failures already). The level is valid
-    only if every request succeeded with valid audio and the client kept its lag budget.
-    Raises ValueError when the two sequences do not belong together.
+    those of failed requests are not counted, they are failures already). Requests with invalid
+    audio enter no distribution, rate or fit. The level is valid only if every request,
+    those of the warm-up too, succeeded, the audio is valid, and the client's lag was measured
+    and within its budget (if there is one). Raises ValueError when the two sequences do not belong together.
     """
     ids = [timeline.request_id for timeline in timelines]
     if ids != [request.request_id for request in metrics]:
@@ -146,22 +169,26 @@ def summarise_level(
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
     faulty = {request_id: invalid[request_id] for request_id in ids if request_id in ok_ids and invalid.get(request_id)}
     faults = Counter(reason for reasons in faulty.values() for reason in reasons)
-    fitted = [request for request in metrics if request.audio_s and request.e2el_ms is not None]
+    good = [request for request in metrics if request.request_id in ok_ids and request.request_id not in faulty]
+    fitted = [request for request in good if request.audio_s and request.e2el_ms is not None]
     fit = e2el_fit([request.audio_s for request in fitted], [request.e2el_ms for request in fitted])
-    rates = throughput(timelines, concurrency)
-    reasons = _invalid_reasons(len(timelines), errors, len(faulty), faults, lag, lag_budget_ms)
+    rates = throughput(timelines, concurrency, faulty)
+    reasons = _invalid_reasons(len(timelines), errors, len(faulty), faults)
+    reasons += _client_reasons(lag, lag_budget_ms, warmup, measured=bool(ok_ids))
     return LevelSummary(
         concurrency=concurrency,
         arrival=arrival,
         requests=len(timelines),
         completed=len(ok_ids),
+        faulty=len(faulty),
         failed=len(timelines) - len(ok_ids),
         errors=dict(errors.most_common()),
         invalid=dict(faults.most_common()),
         valid=not reasons,
         invalid_reasons=reasons,
         lag=lag,
-        distributions={metric.name: _distribution(metric.name, metrics) for metric in REQUEST_METRICS},
+        warmup=warmup,
+        distributions={metric.name: _distribution(metric.name, good) for metric in REQUEST_METRICS},
         scalars={
             "audio_per_s": rates.audio_per_s,
             "audio_per_s_steady": rates.audio_per_s_steady,
@@ -181,14 +208,7 @@ def _distribution(name: str, metrics: Sequence[RequestMetrics]) -> Summary:
     return summarise(values)
 
 
-def _invalid_reasons(
-    requests: int,
-    errors: Counter[str],
-    faulty: int,
-    faults: Counter[str],
-    lag: LoopLag | None,
-    lag_budget_ms: float | None,
-) -> tuple[str, ...]:
+def _invalid_reasons(requests: int, errors: Counter[str], faulty: int, faults: Counter[str]) -> tuple[str, ...]:
     reasons = []
     if requests == 0:
         reasons.append("no request was measured")
@@ -196,7 +216,19 @@ def _invalid_reasons(
         reasons.append(f"{errors.total()} of {requests} requests failed ({_counts(errors)})")
     if faulty:
         reasons.append(f"{faulty} of {requests} requests have invalid audio ({_counts(faults)})")
-    if lag is not None and lag_budget_ms is not None and lag.p99_ms > lag_budget_ms:
+    return tuple(reasons)
+
+
+def _client_reasons(
+    lag: LoopLag | None, lag_budget_ms: float | None, warmup: Warmup | None, *, measured: bool
+) -> tuple[str, ...]:
+    reasons = []
+    if warmup is not None and warmup.failed:
+        counts = _counts(Counter(warmup.errors))
+        reasons.append(f"warm-up failed: {warmup.failed} of {warmup.completed + warmup.failed} requests ({counts})")
+    if lag_budget_ms is not None and lag is None and measured:
+        reasons.append("client lag was not measured")
+    elif lag is not None and lag_budget_ms is not None and lag.p99_ms > lag_budget_ms:
         reasons.append(f"the client's event loop lagged {lag.p99_ms:.1f} ms at p99, budget {lag_budget_ms:g} ms")
     return tuple(reasons)
 

@@ -48,7 +48,13 @@ def request_metrics(timeline: Timeline, pcm: bytes | None) -> RequestMetrics:
     there is no TTFA. TTFA is the moment a player that starts at the first audio, plays at
     real time and waits when it runs dry (:mod:`omni_bench.metrics.stalls`) comes to the first
     sample of the first audible 20 ms window, minus ``started``: silence that a server sends
-    ahead of the voice is part of it. Raises StoreError when ``pcm`` is not this request's.
+    ahead of the voice is part of it.
+
+    A chunk is what the server sent as one (``Timeline.http_chunks``), however many reads it
+    came in: ICL is the time between the first bytes of consecutive chunks, and with fewer
+    than two chunks of audio there are no decode RTF, stalls and prebuffer. The player of
+    stalls and prebuffer gets each read as it came, because a real one can play the first half
+    of a chunk before the second half is there. Raises StoreError when ``pcm`` is not this request's.
     """
     if pcm is not None and len(pcm) != timeline.audio_bytes:
         raise StoreError(
@@ -61,7 +67,9 @@ def request_metrics(timeline: Timeline, pcm: bytes | None) -> RequestMetrics:
     samples = sum(chunk_samples)
     audio_s = samples / rate_hz if rate_hz is not None else None
     e2el_s = (timeline.ended_ns - timeline.started_ns) / NS_PER_S
-    played = playback(timeline.chunk_arrived_ns, chunk_samples, rate_hz) if rate_hz is not None else None
+    chunks = timeline.http_chunks
+    streamed = rate_hz is not None and sum(samples > 0 for _, samples in chunks) >= 2
+    played = playback(timeline.chunk_arrived_ns, chunk_samples, rate_hz) if streamed else None
     return RequestMetrics(
         request_id=timeline.request_id,
         queue_ms=(timeline.started_ns - timeline.scheduled_ns) / NS_PER_MS,
@@ -72,7 +80,7 @@ def request_metrics(timeline: Timeline, pcm: bytes | None) -> RequestMetrics:
         audio_s=audio_s,
         rtf=e2el_s / audio_s if audio_s else None,
         decode_rtf=_decode_rtf(timeline, samples),
-        icl_ms=tuple((after - before) / NS_PER_MS for before, after in pairwise(timeline.chunk_arrived_ns)),
+        icl_ms=tuple((after - before) / NS_PER_MS for before, after in pairwise(at_ns for at_ns, _ in chunks)),
         stalls=played.stalls if played is not None else None,
         stall_s=played.stall_s if played is not None else None,
         prebuffer_s=played.prebuffer_s if played is not None else None,
@@ -85,13 +93,13 @@ def _ms_between(start_ns: int, end_ns: int | None) -> float | None:
 
 def _decode_rtf(timeline: Timeline, samples: int) -> float | None:
     """(ended − first_audio) / (audio − first chunk's audio); None with one chunk, or no audio after the first."""
-    later_samples = samples - (timeline.chunk_samples[0] if timeline.chunk_bytes else 0)
-    if len(timeline.chunk_bytes) < 2 or later_samples <= 0:
+    chunks = timeline.http_chunks
+    if len(chunks) < 2 or samples <= chunks[0][1]:
         return None
     if timeline.ended_ns is None or timeline.first_audio_ns is None or timeline.sample_rate_hz is None:
         return None
     decode_s = (timeline.ended_ns - timeline.first_audio_ns) / NS_PER_S
-    return decode_s / (later_samples / timeline.sample_rate_hz)
+    return decode_s / ((samples - chunks[0][1]) / timeline.sample_rate_hz)
 
 
 def _ttfa_ms(timeline: Timeline, pcm: bytes | None) -> float | None:

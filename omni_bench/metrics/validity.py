@@ -17,6 +17,7 @@ INVALID_REASONS = (
     "runaway",  # more than three times the expected speaking time
     "clipped",  # more than CLIPPED_SHARE of the samples at full scale
     "non_finite",  # NaN or infinity (float samples only)
+    "unchecked",  # the samples were lost (the load worker was killed): nobody can say what they were
 )
 
 # Speech peak-normalised to full scale touches it in a handful of samples (below 0.01 %);

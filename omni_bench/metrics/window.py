@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from omni_bench.clients.timeline import Timeline
@@ -21,24 +21,26 @@ class Throughput:
     requests_per_s: float | None
 
 
-def throughput(timelines: Sequence[Timeline], concurrency: int) -> Throughput:
+def throughput(timelines: Sequence[Timeline], concurrency: int, faulty: Collection[str] = ()) -> Throughput:
     """Rates of the measured requests of one level.
 
     Whole window: from the first ``started`` of all requests to the last clean ``ended``. The
-    numerators count successful requests. The steady rate counts the audio that arrives
-    within :func:`steady_window`.
+    numerators count successful requests, without those whose ids are in ``faulty`` (their audio
+    failed a check): noise is no output, though the time it took was spent. The steady rate
+    counts the audio that arrives within :func:`steady_window`.
     """
     successful = [timeline for timeline in timelines if timeline.ok]
+    valid = [timeline for timeline in successful if timeline.request_id not in faulty]
     steady = steady_window(timelines, concurrency)
     audio_per_s = requests_per_s = steady_rate = None
-    if successful:
+    if valid:
         start_ns = min(timeline.started_ns for timeline in timelines)
         window_s = (max(timeline.finished_ns for timeline in successful) - start_ns) / NS_PER_S
         if window_s > 0:
-            audio_per_s = sum(audio_between(timeline, None, None) for timeline in successful) / window_s
-            requests_per_s = len(successful) / window_s
-    if steady is not None:
-        audio_s = sum(audio_between(timeline, *steady) for timeline in successful)
+            audio_per_s = sum(audio_between(timeline, None, None) for timeline in valid) / window_s
+            requests_per_s = len(valid) / window_s
+    if steady is not None and valid:
+        audio_s = sum(audio_between(timeline, *steady) for timeline in valid)
         steady_rate = audio_s / ((steady[1] - steady[0]) / NS_PER_S)
     return Throughput(audio_per_s=audio_per_s, audio_per_s_steady=steady_rate, requests_per_s=requests_per_s)
 

@@ -60,11 +60,6 @@ def escape_markdown(text: object) -> str:
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def shorten(text: str, limit: int) -> str:
-    """``text`` cut to at most ``limit`` characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def code_block(text: str, language: str = "") -> str:
     """A fenced block that ``text`` cannot end: the fence is longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -60,12 +60,19 @@ def _facts(run: Mapping[str, Any]) -> str:
         "target": escape_markdown(_with_commit(target_name(run), provenance["target"])),
         "hardware": escape_markdown(hardware_name(run)),
         "date": f"{escape_markdown(run['started_utc'])}{duration}",
-        "prompts": f"{prompts['count']} of {escape_markdown(prompts['dataset'])} "
+        "prompts": f"{_prompt_counts(prompts)} of {escape_markdown(prompts['dataset'])} "
         f"({escape_markdown(prompts['locale'])}), {_short(prompts['sha256'])}",
         "judge": heard,
         "omni-bench": escape_markdown(_with_commit(provenance["harness"]["version"], provenance["harness"])),
     }
     return "\n".join(f"- **{name}**: {value}" for name, value in facts.items())
+
+
+def _prompt_counts(prompts: Mapping[str, Any]) -> str:
+    """``32 measured and 16 warm-up``; runs of schema 1.0 only have the sum."""
+    if "measured" not in prompts:
+        return str(prompts["count"])
+    return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
 
 
 def _verdict(run: Mapping[str, Any]) -> str | None:
@@ -77,9 +84,10 @@ def _verdict(run: Mapping[str, Any]) -> str | None:
 
 def _legend(run: Mapping[str, Any]) -> str:
     notes = [
-        "c: requests in flight. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
-        "below 1 is faster than real time. ICL: gap between audio chunks. stalls: pauses of a player that starts with "
-        "the first chunk. audio/s: seconds of audio per second.",
+        "c: requests in flight. ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
+        "these. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
+        "below 1 is faster than real time. ICL: time between the first bytes of HTTP chunks. stalls: pauses of "
+        "a player that starts with the first chunk. audio/s: seconds of audio per second.",
     ]
     counts = [level["metrics"]["ttfp_ms"]["n"] for level in run["levels"] if "ttfp_ms" in level["metrics"]]
     if counts:

@@ -17,8 +17,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from omni_bench.report.format import hardware_name, number, percent, target_name
-from omni_bench.report.table import metric_value
+from omni_bench.report.format import NA, hardware_name, number, percent, target_name
+from omni_bench.report.table import metric_value, valid_requests
 from omni_bench.store.files import write_atomically
 
 Level = Mapping[str, Any]
@@ -213,13 +213,14 @@ def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
     provenance = run["provenance"]
     judge, harness = provenance["judge"], provenance["harness"]
     requests = sum(level["requests"] for level in run["levels"])
-    completed = sum(level["completed"] for level in run["levels"])
+    valid = [valid_requests(level) for level in run["levels"]]
+    valid_count = NA if None in valid else sum(valid)
     facts = [
         ("date", run["started_utc"]),
         ("target", target_name(run)),
         ("hardware", hardware_name(run)),
         ("prompts", f"{provenance['prompts']['count']} of {provenance['prompts']['dataset']}"),
-        ("requests", f"{completed} of {requests} completed"),
+        ("requests", f"{valid_count} of {requests} ok"),
         ("judge", judge["name"] if judge else "none"),
         ("omni-bench", f"{harness['version']} {(harness['commit'] or '')[:12]}".strip()),
         ("run", "valid" if run["valid"] else "INVALID: no performance claim"),

@@ -11,7 +11,7 @@ from omni_bench.report.format import NA, count, escape_markdown, fixed, millisec
 
 LEVEL_HEADERS = (
     "c",
-    "completed",
+    "ok",
     "TTFP p50 / p90 (ms)",
     "RTF p50 / p90 (mean)",
     "E2EL p50 / p90 (ms)",
@@ -45,6 +45,13 @@ def metric_value(level: Mapping[str, Any], name: str, figure: str) -> float | No
     """A figure ("p50", "mean", ...) of a metric of a level, None if the level has no such metric or figure."""
     summary = level["metrics"].get(name)
     return None if summary is None else summary.get(figure)
+
+
+def valid_requests(level: Mapping[str, Any]) -> int | None:
+    """Requests that ended cleanly with audio that passed every check; None if the run (schema 1.0) does not say."""
+    if "faulty" not in level:
+        return None if level["invalid"] else level["completed"]
+    return level["completed"] - level["faulty"]
 
 
 def percentile_table(run: Mapping[str, Any]) -> str:
@@ -116,7 +123,7 @@ def _level_row(level: Mapping[str, Any]) -> list[str]:
     accuracy = level["accuracy"] or {}
     return [
         str(level["concurrency"]),
-        f"{level['completed']}/{level['requests']}",
+        f"{count(valid_requests(level))}/{level['requests']}",
         in_ms("ttfp_ms"),
         rtf if rtf == NA else f"{rtf} ({fixed(figure('rtf', 'mean'), 3)})",
         in_ms("e2el_ms"),

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from omni_bench.accuracy.wer import UtteranceScore, alignment_markdown
+import jiwer
+
+from omni_bench.accuracy.wer import UtteranceScore
 from omni_bench.errors import StoreError
-from omni_bench.report.format import NA, escape_markdown, percent, shorten
+from omni_bench.report.format import NA, escape_markdown, percent
 from omni_bench.report.table import markdown_table
+from omni_bench.text import shorten
 
 _SCORE_FIELDS = tuple(field.name for field in fields(UtteranceScore))
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
@@ -53,6 +56,35 @@ def utterance_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
             ]
         )
     return markdown_table(headers, rows, left=(1, 3, 4))
+
+
+def alignment_markdown(score: UtteranceScore) -> str:
+    """The compared texts as one line of markdown: ~~missing~~, **added**, ~~said~~ → **heard**.
+
+    Words are escaped, so that the line can stand in a table cell.
+    """
+    if not score.reference_normal:
+        return _mark("**", score.hypothesis_normal.split())
+    output = jiwer.process_words(score.reference_normal, score.hypothesis_normal)
+    reference, hypothesis = output.references[0], output.hypotheses[0]
+    parts = []
+    for chunk in output.alignments[0]:
+        wanted = reference[chunk.ref_start_idx : chunk.ref_end_idx]
+        heard = hypothesis[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        if chunk.type == "equal":
+            parts.append(_mark("", wanted))
+        elif chunk.type == "delete":
+            parts.append(_mark("~~", wanted))
+        elif chunk.type == "insert":
+            parts.append(_mark("**", heard))
+        else:
+            parts.append(f"{_mark('~~', wanted)} → {_mark('**', heard)}")
+    return " ".join(parts)
+
+
+def _mark(mark: str, words: Sequence[str]) -> str:
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(words))
+    return f"{mark}{text}{mark}" if text else ""
 
 
 def is_rejected(record: Mapping[str, Any]) -> bool:

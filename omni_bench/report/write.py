@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from omni_bench.report.markdown import render_report
-from omni_bench.report.plots import draw_plots
 from omni_bench.store.files import write_atomically
 from omni_bench.store.run_folder import RunFolder
 
@@ -22,6 +21,8 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     requests = folder.read_requests() if folder.requests_jsonl.is_file() else []
     utterances = folder.read_utterances()
     if plots and run["levels"]:
+        from omni_bench.report.plots import draw_plots  # matplotlib takes seconds to import
+
         draw_plots(run, folder.plots_dir)
     images = sorted(folder.plots_dir.glob("*.png")) if folder.plots_dir.is_dir() else []
     report = render_report(run, utterances, requests, [f"plots/{path.name}" for path in images])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import OmniBenchError
+from omni_bench.load.recording import LevelRecording
 from omni_bench.report.write import write_report
 from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
 from omni_bench.run.results import LevelResult, write_results
@@ -24,7 +25,8 @@ class Outcome:
     """All that is known at the end.
 
     ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
-    load phase was complete.
+    load phase was complete. ``recordings``: what the load phase left in the spool folder, for the
+    audio of levels that could not be measured.
     """
 
     config: RunConfig
@@ -36,18 +38,23 @@ class Outcome:
     duration_s: float
     provenance: Mapping[str, Any]
     while_judging: bool = False
+    recordings: list[LevelRecording] = field(default_factory=list)
 
 
 def finish(outcome: Outcome) -> dict[str, Any]:
-    """Write the run folder; returns the content of run.json. Raises StoreError.
+    """Write audio, requests.jsonl, utterances.jsonl, run.json, report.md and plots; returns the content of run.json.
 
-    If the judge could not finish, all audio is kept, so that ``omni-bench judge`` can.
+    If anything cut the run short, in the load phase or while judging, the audio of all requests
+    is kept (unless ``output.save_audio`` is none), so that ``omni-bench judge`` can finish them.
+    Raises StoreError when a file cannot be written; those before it, in that order, are complete.
     """
     config, folder = outcome.config, outcome.folder
     output = config.output
-    if outcome.while_judging and output.save_audio == "worst":
+    if outcome.problem is not None and output.save_audio == "worst":
         output = replace(output, save_audio="all")
     kept = keep_audio(folder, requests_to_keep(outcome.levels, outcome.verdicts, output), config.client.sample_rate_hz)
+    if output.save_audio == "all":
+        kept |= _keep_unmeasured(outcome)
     write_results(folder, outcome.levels, kept)
     if outcome.verdicts is not None:
         folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
@@ -65,12 +72,28 @@ def finish(outcome: Outcome) -> dict[str, Any]:
     return run
 
 
+def _keep_unmeasured(outcome: Outcome) -> dict[str, str]:
+    """Keep the audio of levels that were recorded but could not be measured; request id -> path."""
+    measured = {level.concurrency for level in outcome.levels}
+    return {
+        timeline.request_id: outcome.folder.save_audio(
+            timeline.request_id,
+            recording.audio[timeline.request_id],
+            timeline.sample_rate_hz or outcome.config.client.sample_rate_hz,
+        )
+        for recording in outcome.recordings
+        if recording.concurrency not in measured
+        for timeline in recording.timelines
+        if timeline.audio_bytes and timeline.request_id in recording.audio
+    }
+
+
 def level_record(level: LevelResult, verdicts: Verdicts | None, config: RunConfig) -> dict[str, Any]:
     """One entry of ``levels`` in run.json."""
     corpus = verdicts.corpus(level) if verdicts is not None else None
     return build_level(
         level.summary(config.load.lag_budget_ms, config.load.kind),
-        [request.metrics for request in level.requests],
+        [request.metrics for request in level.requests if not request.faults],
         corpus,
         lag_budget_ms=config.load.lag_budget_ms,
         more_invalid_reasons=wer_reasons(corpus, config.asr.wer_limit),

@@ -30,9 +30,12 @@ class Verdicts:
         return score_corpus(self.judge, [self.scores[request.request_id] for request in level.requests])
 
 
-def find_judge(asr: AsrConfig, language: str) -> JudgeSpec | None:
-    """The judge's weights, found but not loaded; None for ``asr=none``. Raises AccuracyError, ConfigError."""
-    return None if asr.kind == "none" else resolve_judge(asr.model, asr.device, language)
+def find_judge(asr: AsrConfig, language: str, say: Callable[[str], None]) -> JudgeSpec | None:
+    """The judge's weights, found but not loaded; None for ``asr=none``. ``say`` tells of a download.
+
+    Raises AccuracyError, ConfigError.
+    """
+    return None if asr.kind == "none" else resolve_judge(asr.model, asr.device, language, say=say)
 
 
 def audible(levels: Iterable[LevelResult]) -> list[RequestResult]:

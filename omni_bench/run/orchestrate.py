@@ -18,12 +18,14 @@ from typing import Any
 from rich.console import Console
 
 from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import TargetError
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted, run_level
+from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.report.console import summary_table, verdict_lines
 from omni_bench.run.finish import Outcome, finish
 from omni_bench.run.judging import Verdicts, audible, judge_levels
@@ -41,15 +43,15 @@ PLAIN_WIDTH = 150
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended that ran to its end. ``exit_code``: 0 if every level is valid, else 1."""
+    """How a run ended that ran to its end."""
 
     run_dir: Path
     run: dict[str, Any]
 
     @property
     def exit_code(self) -> int:
-        """For the command line."""
-        return 0 if self.run["valid"] else 1
+        """For the command line: :data:`EXIT_OK` if the run is valid, else :data:`EXIT_INVALID`."""
+        return EXIT_OK if self.run["valid"] else EXIT_INVALID
 
 
 @dataclass
@@ -85,13 +87,17 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = ()) -> RunOut
     """
     started_utc, begun = datetime.now(UTC), time.monotonic()
     with RunFolder.create(run_dir) as folder, RunProgress() as progress:
-        prepared = prepare(config, run_dir)
+        prepared = prepare(config, run_dir, progress.say)
         session = _Session(config, tuple(command), folder, prepared, progress, started_utc, begun)
         try:
-            problem = _load_phase(session)
-            results = _results(session, problem)
-            problem = results.problem
-            document = _write_down(session, results)
+            # An interrupt takes effect at once in the load phase and while judging; elsewhere
+            # (the server stops, files are written) only a second one does.
+            with held_back_signals() as signals:
+                results = _results(session, _load_phase(session, signals), signals)
+                document = _write_down(session, results)
+                problem = results.problem
+                if problem is None and signals.received:
+                    problem = KeyboardInterrupt()
         finally:
             shutil.rmtree(folder.path / SPOOL, ignore_errors=True)
     if problem is not None:
@@ -100,24 +106,30 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = ()) -> RunOut
     return RunOutcome(run_dir, document)
 
 
-def _load_phase(session: _Session) -> BaseException | None:
-    """Launch the server, run every level, stop the server. Returns what cut it short, None if nothing did."""
+def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
+    """Launch the server, run every level, stop the server. Returns what went wrong first, None if nothing did."""
     target = create_target(session.config, session.folder.server_log)
+    problem: BaseException | None = None
     try:
-        session.progress.say(f"starting the target ({session.config.target.kind})")
-        session.info = target.start()
-        session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
-        session.progress.begin_load(session.prepared.plans)
-        for plan in session.prepared.plans:
-            _run_one_level(session, plan, target)
-    except BaseException as problem:
-        if isinstance(problem, LevelInterrupted):
-            session.recordings.append(problem.recording)
-        return problem
-    finally:
-        session.progress.end()
-        target.stop()
-    return None
+        with signals.released():
+            session.progress.say(f"starting the target ({session.config.target.kind})")
+            session.info = target.start()
+            session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
+            session.progress.begin_load(session.prepared.plans)
+            for plan in session.prepared.plans:
+                _run_one_level(session, plan, target)
+    except BaseException as error:
+        if isinstance(error, LevelInterrupted):
+            session.recordings.append(error.recording)
+        problem = error
+    try:
+        try:
+            session.progress.end()
+        finally:
+            target.stop()
+    except Exception as error:
+        problem = problem or error
+    return problem
 
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
@@ -145,7 +157,7 @@ class _Results:
     while_judging: bool = False
 
 
-def _results(session: _Session, problem: BaseException | None) -> _Results:
+def _results(session: _Session, problem: BaseException | None, signals: HeldBackSignals) -> _Results:
     """Metrics of what was recorded and, if the load phase ran to its end, the judge's verdicts."""
     try:
         levels = [measure_level(recording, session.prepared.prompts) for recording in session.recordings]
@@ -154,11 +166,13 @@ def _results(session: _Session, problem: BaseException | None) -> _Results:
     levels = in_configured_order(levels, session.config.load.concurrency)
     spec = session.prepared.judge
     if problem is not None or spec is None:
-        return _Results(levels, None, problem)
+        interrupt = KeyboardInterrupt() if signals.received else None
+        return _Results(levels, None, problem or interrupt)
     session.progress.begin_judging(len(audible(levels)), spec.name)
     try:
         asr, language = session.config.asr, session.config.dataset.locale
-        verdicts = judge_levels(levels, asr, spec, language, session.progress.judged)
+        with signals.released():
+            verdicts = judge_levels(levels, asr, spec, language, session.progress.judged)
     except (Exception, KeyboardInterrupt) as error:
         return _Results(levels, None, error, while_judging=True)
     finally:
@@ -175,6 +189,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 config=session.config,
                 folder=session.folder,
                 levels=results.levels,
+                recordings=session.recordings,
                 verdicts=results.verdicts,
                 problem=results.problem,
                 while_judging=results.while_judging,

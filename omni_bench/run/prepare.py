@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from omni_bench.errors import StoreError
 from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
 from omni_bench.run.judging import find_judge
 from omni_bench.store.files import os_errors_as_store_errors
+from omni_bench.targets.reference import check_checkpoint
 
 SPACE_FIXED_BYTES = 64 << 20
 SPACE_PER_REQUEST_BYTES = 3 << 20
@@ -31,11 +33,13 @@ class Prepared:
     judge: JudgeSpec | None
 
 
-def prepare(config: RunConfig, run_dir: Path) -> Prepared:
-    """Load the prompts, plan the levels, find the judge, check the disk.
+def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Prepared:
+    """Load the prompts, plan the levels, find the judge, check the disk. ``say`` shows what takes long.
 
     Raises DatasetError, ConfigError, AccuracyError or StoreError.
     """
+    if config.target.kind == "reference":
+        check_checkpoint(config.reference)
     prompts = load_prompts(config.dataset, prompts_needed(config.load))
     plans = build_level_plans(prompts, config.load, config.client)
     measured = sum(len(plan.measured) for plan in plans)
@@ -46,10 +50,12 @@ def prepare(config: RunConfig, run_dir: Path) -> Prepared:
             "dataset": config.dataset.name,
             "locale": config.dataset.locale,
             "count": len(prompts),
+            "measured": measured,
+            "warmup": len(prompts) - measured,
             "sha256": prompts_sha256(prompts, with_reference=config.client.send_reference),
         },
         plans=plans,
-        judge=find_judge(config.asr, config.dataset.locale),
+        judge=find_judge(config.asr, config.dataset.locale, say),
     )
 
 

@@ -34,7 +34,7 @@ def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
     run = folder.read_run()
     config = stored_config(run, folder)
     levels = read_results(folder, run)
-    run = _rebuild(run, config, levels, _stored_verdicts(run, folder), run["provenance"], judged_now=False)
+    run = _rebuild(run, config, levels, _stored_verdicts(run, folder, levels), run["provenance"], judged_now=False)
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots)
     return folder, run
@@ -59,7 +59,7 @@ def judge_again(path: Path, overrides: Sequence[str], progress: RunProgress) -> 
             f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
         )
     language = config.dataset.locale
-    spec = find_judge(config.asr, language)
+    spec = find_judge(config.asr, language, progress.say)
     assert spec is not None
     progress.begin_judging(len(heard), spec.name)
     verdicts = judge_levels(levels, config.asr, spec, language, progress.judged)
@@ -105,12 +105,21 @@ def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequ
         raise StoreError(f"{folder.run_json}: provenance.config: {error}") from None
 
 
-def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder) -> Verdicts | None:
+def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence[LevelResult]) -> Verdicts | None:
+    """What the judge made of the run; None if it was not judged. Raises StoreError for a file that was cut."""
     records = folder.read_utterances()
     judge = run["provenance"]["judge"]
     if judge is None or not records:
         return None
-    return Verdicts(judge["name"], {record["request_id"]: score_of(record) for record in records}, {})
+    scores = {score.request_id: score for score in map(score_of, records)}
+    expected = [request.request_id for level in levels for request in level.requests]
+    missing = [request_id for request_id in expected if request_id not in scores]
+    if missing:
+        raise StoreError(
+            f"{folder.utterances_jsonl} lacks {len(missing)} of {len(expected)} requests, such as {missing[0]}; "
+            "`omni-bench judge` writes it anew if the run kept all audio"
+        )
+    return Verdicts(judge["name"], scores, {})
 
 
 def _rebuild(

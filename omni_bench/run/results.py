@@ -17,7 +17,7 @@ from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
 from omni_bench.load.lag import LoopLag
 from omni_bench.load.recording import LevelRecording
-from omni_bench.metrics.level import LevelSummary, summarise_level
+from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.metrics.validity import audio_faults
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
@@ -53,11 +53,15 @@ class RequestResult:
 
 @dataclass(frozen=True)
 class LevelResult:
-    """One level: its requests in plan order, and the lag of the client (None if it never measured)."""
+    """One level: its requests in plan order, the lag of the client (None if it never measured), how the warm-up went.
+
+    ``warmup`` is None in runs of schema 1.0, which did not store it.
+    """
 
     concurrency: int
     requests: tuple[RequestResult, ...]
     lag: LoopLag | None
+    warmup: Warmup | None = None
 
     def summary(self, lag_budget_ms: float, arrival: str = "closed_loop") -> LevelSummary:
         """Distributions, rates and validity of the level."""
@@ -68,6 +72,7 @@ class LevelResult:
             {request.request_id: request.faults for request in self.requests},
             lag=self.lag,
             lag_budget_ms=lag_budget_ms,
+            warmup=self.warmup,
             arrival=arrival,
         )
 
@@ -81,7 +86,7 @@ def measure_level(recording: LevelRecording, prompts: Mapping[str, Prompt]) -> L
         measure_request(timeline, prompts[timeline.prompt_id], recording.audio.get(timeline.request_id))
         for timeline in recording.timelines
     )
-    return LevelResult(recording.concurrency, requests, recording.lag)
+    return LevelResult(recording.concurrency, requests, recording.lag, Warmup.of(recording.warmup))
 
 
 def measure_request(timeline: Timeline, prompt: Prompt, audio: Path | None) -> RequestResult:
@@ -105,7 +110,7 @@ def _faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None) -> tuple[str,
         return ()  # a failure already, counted by its kind
     if pcm is None:
         # The samples were lost with the load worker (a run that was cut off); their number was not.
-        return () if timeline.audio_bytes else ("empty",)
+        return ("unchecked",) if timeline.audio_bytes else ("empty",)
     return audio_faults(pcm, timeline.sample_rate_hz, prompt.text, prompt.language)
 
 
@@ -129,15 +134,18 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
 def write_results(folder: RunFolder, levels: Iterable[LevelResult], kept: Mapping[str, str]) -> None:
     """Write requests.jsonl anew, with the derived facts, and chunks.parquet. ``kept``: request id -> recording.
 
-    Lines of requests that no level knows (a level that was cut off before it was recorded) stay
-    as they are. Raises StoreError.
+    Lines of requests that no level knows (a level that was cut off before it was recorded, or could
+    not be measured) stay as they are, but for their recording. Raises StoreError.
     """
     folder.close()
     results = [request for level in levels for request in level.requests]
     records = [result_record(request, kept.get(request.request_id)) for request in results]
     known = {request.request_id for request in results}
     if folder.requests_jsonl.is_file():
-        records += [record for record in folder.read_requests() if record.get("request_id") not in known]
+        for record in folder.read_requests():
+            name = record.get("request_id")
+            if name not in known:
+                records.append({**record, "audio": kept[name]} if name in kept else record)
     if not records:
         return
     data = b"".join(to_json(record, "a line of requests.jsonl") + b"\n" for record in records)
@@ -166,7 +174,7 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
                 f"{folder.requests_jsonl} has {len(requests)} requests of concurrency {level['concurrency']}, "
                 f"run.json says {level['requests']}"
             )
-        levels.append(LevelResult(level["concurrency"], tuple(requests), _lag_from(level["client"])))
+        levels.append(LevelResult(level["concurrency"], tuple(requests), *_client_from(level)))
     return levels
 
 
@@ -191,10 +199,12 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> R
         raise StoreError(f"{folder.requests_jsonl}, line {number}: {error}") from None
 
 
-def _lag_from(client: Mapping[str, Any] | None) -> LoopLag | None:
-    if client is None:
-        return None
-    return LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"])
+def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | None]:
+    client, warmup = level["client"], level.get("warmup")
+    lag = None
+    if client is not None:
+        lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"])
+    return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
 
 
 def in_configured_order(levels: Sequence[LevelResult], concurrency: Sequence[int]) -> list[LevelResult]:

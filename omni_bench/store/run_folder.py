@@ -3,7 +3,7 @@
 run.json          the summary and provenance (``run.schema.json``), written once at the end
 requests.jsonl    one line a request, appended as it finishes: its timeline and derived facts
 utterances.jsonl  one line a judged utterance: texts, transcript, edits
-chunks.parquet    one row an audio chunk: when it arrived, how much it held
+chunks.parquet    one row an audio read: when it arrived, how much it held, whether it ended an HTTP chunk
 audio/  plots/  server.log  report.md
 """
 
@@ -76,7 +76,7 @@ class RunFolder:
 
     @property
     def chunks_parquet(self) -> Path:
-        """One row an audio chunk."""
+        """One row an audio read."""
         return self.path / "chunks.parquet"
 
     @property
@@ -125,17 +125,19 @@ class RunFolder:
         return read_json_lines(self.utterances_jsonl) if self.utterances_jsonl.is_file() else []
 
     def write_chunks(self, timelines: Iterable[Timeline]) -> None:
-        """Write chunks.parquet: request_id, index, arrived_ns, samples, bytes."""
+        """Write chunks.parquet: request_id, index, arrived_ns, samples, bytes, ends_chunk; a row an audio read."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns: dict[str, list[Any]] = {"request_id": [], "index": [], "arrived_ns": [], "samples": [], "bytes": []}
+        names = ("request_id", "index", "arrived_ns", "samples", "bytes", "ends_chunk")
+        columns: dict[str, list[Any]] = {name: [] for name in names}
         for timeline in timelines:
             columns["request_id"] += [timeline.request_id] * len(timeline.chunk_bytes)
             columns["index"] += range(len(timeline.chunk_bytes))
             columns["arrived_ns"] += timeline.chunk_arrived_ns
             columns["samples"] += timeline.chunk_samples
             columns["bytes"] += timeline.chunk_bytes
+            columns["ends_chunk"] += timeline.chunk_ends or [True] * len(timeline.chunk_bytes)
         schema = pa.schema(
             [
                 ("request_id", pa.string()),
@@ -143,13 +145,14 @@ class RunFolder:
                 ("arrived_ns", pa.int64()),
                 ("samples", pa.int32()),
                 ("bytes", pa.int32()),
+                ("ends_chunk", pa.bool_()),
             ]
         )
         table = pa.table(columns, schema=schema)
         write_atomically(self.chunks_parquet, lambda path: pq.write_table(table, path))
 
     def read_chunks(self) -> pd.DataFrame:
-        """chunks.parquet as a data frame, one row a chunk."""
+        """chunks.parquet as a data frame, one row an audio read."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

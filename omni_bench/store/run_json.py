@@ -27,7 +27,7 @@ def build_level(
 ) -> dict[str, Any]:
     """One entry of ``levels``.
 
-    ``requests`` are the metrics that ``summary`` was made from (for the count of stalls).
+    ``requests`` are the metrics of the valid requests in ``summary`` (for the count of stalls).
     ``accuracy`` is None without a judge. ``more_invalid_reasons``: what makes the level
     invalid beyond what ``summary`` knows, such as a WER above its limit.
     """
@@ -38,6 +38,7 @@ def build_level(
         "arrival": summary.arrival,
         "requests": summary.requests,
         "completed": summary.completed,
+        "faulty": summary.faulty,
         "failed": summary.failed,
         "errors": dict(summary.errors),
         "invalid": dict(summary.invalid),
@@ -48,6 +49,7 @@ def build_level(
         "stalled_requests": sum(count > 0 for count in stalls) if stalls else None,
         "accuracy": _accuracy(accuracy),
         "client": _client(summary.lag, lag_budget_ms),
+        "warmup": asdict(summary.warmup) if summary.warmup is not None else None,
     }
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from omni_bench.errors import StoreError
+from omni_bench.text import shorten
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 _MAX_LISTED = 5
 
 
@@ -44,10 +45,6 @@ def validate_run(run: object, where: str = "run.json") -> None:
         )
     errors = sorted(_validator().iter_errors(dict(run)), key=lambda error: [str(part) for part in error.absolute_path])
     if errors:
-        listed = "; ".join(f"{error.json_path}: {_shorten(error.message)}" for error in errors[:_MAX_LISTED])
+        listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
         more = f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else ""
         raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}{more}")
-
-
-def _shorten(message: str) -> str:
-    return message if len(message) <= 160 else message[:157] + "..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from omni_bench.clients.urls import server_root
 from omni_bench.config.schema import TargetConfig
 from omni_bench.errors import TargetError
 from omni_bench.targets.base import TargetInfo
@@ -21,7 +22,7 @@ class ExternalTarget:
         if config.url is None:
             raise TargetError("target.url is needed for an external target")
         self._config = config
-        self.base_url = config.url.rstrip("/").removesuffix("/v1")
+        self.base_url = server_root(config.url)
         self.log_path: Path | None = None
 
     def start(self) -> TargetInfo:

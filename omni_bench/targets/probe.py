@@ -51,7 +51,7 @@ def get(url: str, timeout_s: float) -> Answer:
 
 
 def check_port_free(host: str, port: int) -> None:
-    """Raise TargetError if ``host:port`` cannot be bound, saying why."""
+    """Raise TargetError if ``host:port`` cannot be bound, saying why. Port 0 is any free one."""
     with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
         # As servers do: connections of an earlier server in TIME_WAIT are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -24,6 +24,7 @@ POLL_S = 0.05
 KILL_WAIT_S = 5.0
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 16384
+OUTPUT_BYTES = 65536
 
 
 class ServerProcess:
@@ -35,6 +36,7 @@ class ServerProcess:
         self._env = dict(env) if env is not None else None
         self._process: subprocess.Popen[bytes] | None = None
         self._returncode: int | None = None
+        self._log_start = 0
 
     def launch(self) -> None:
         """Start the process. Raises TargetError if it cannot be executed, StoreError without a log file."""
@@ -43,6 +45,7 @@ class ServerProcess:
         except OSError as error:
             raise StoreError(f"cannot write the server log {self.log_path}: {error.strerror}") from None
         with log:
+            self._log_start = log.tell()
             # Before the launch, so that an interrupt right after it cannot leave the child behind.
             atexit.register(self.stop)
             try:
@@ -82,6 +85,15 @@ class ServerProcess:
                     f"the server was not ready within target.startup_timeout_s={timeout_s:g}; {self._log_tail()}"
                 )
             time.sleep(POLL_S)
+
+    def output(self) -> str:
+        """What the process has written to its log since the launch, its first 64 KiB at most."""
+        try:
+            with self.log_path.open("rb") as log:
+                log.seek(self._log_start)
+                return log.read(OUTPUT_BYTES).decode("utf-8", "replace")
+        except OSError:  # failure() tells more
+            return ""
 
     def failure(self) -> str:
         """How the process ended, and the end of its log."""

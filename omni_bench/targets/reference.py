@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
+import re
 from dataclasses import asdict
 from pathlib import Path
 
 from omni_bench.config.schema import ReferenceConfig, TargetConfig
+from omni_bench.errors import ConfigError
+from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import TargetInfo
-from omni_bench.targets.probe import check_port_free, free_port, get, url_of
+from omni_bench.targets.probe import Answer, check_port_free, get, url_of
 from omni_bench.targets.process import ServerProcess
-from reference_impl.settings import ServerSettings
+from reference_impl.settings import LISTENING_ON, ServerSettings
 
 PROBE_TIMEOUT_S = 2.0
+_ADDRESS = re.compile(re.escape(LISTENING_ON) + r"http://(?:\[([^\]\s]+)\]|([^:\s]+)):(\d+)\n")
 
 
 class ReferenceTarget:
@@ -27,20 +30,19 @@ class ReferenceTarget:
         self.base_url = ""
 
     def start(self) -> TargetInfo:
-        """Launch and wait for a 200 of ``health_path``. Raises TargetError (and leaves no process behind)."""
+        """Launch and wait for a 200 of ``health_path``. Raises TargetError (and leaves no process behind).
+
+        The address is taken from the server's own log, once it is bound: whatever else may
+        answer at the configured port meanwhile is not measured in its place.
+        """
         config = self._config
-        port = config.port or free_port(config.host)
-        check_port_free(config.host, port)
-        self.base_url = url_of(config.host, port)
+        check_port_free(config.host, config.port)
         assert self.log_path is not None
-        command = server_command(config.host, port, self._reference, parent_pid=os.getpid())
+        command = server_command(config.host, config.port, self._reference, parent_pid=os.getpid())
         self._process = ServerProcess(command, self.log_path, server_env())
         try:
             self._process.launch()
-            health_url = self.base_url + config.health_path
-            startup_s = self._process.wait_until_ready(
-                lambda: get(health_url, PROBE_TIMEOUT_S).status == 200, config.startup_timeout_s
-            )
+            startup_s = self._process.wait_until_ready(self._is_ready, config.startup_timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -49,9 +51,21 @@ class ReferenceTarget:
             base_url=self.base_url,
             startup_s=startup_s,
             command=self._process.command,
-            health=get(health_url, PROBE_TIMEOUT_S).json(),
+            health=self._health().json(),
             models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
         )
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        if not self.base_url:
+            address = _ADDRESS.search(self._process.output())
+            if address is None:
+                return False
+            self.base_url = url_of(address[1] or address[2], int(address[3]))
+        return self._health().status == 200
+
+    def _health(self) -> Answer:
+        return get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S)
 
     def is_alive(self) -> bool:
         """True while the launched process runs."""
@@ -69,16 +83,21 @@ class ReferenceTarget:
 
 def server_command(host: str, port: int, reference: ReferenceConfig, parent_pid: int | None = None) -> list[str]:
     """The command line of the server; with ``parent_pid`` it ends itself when that process is gone."""
-    # -P: no file of the current folder can stand in for a module.
-    command = [sys.executable, "-P", "-m", "reference_impl", "--host", host, "--port", str(port)]
-    command += ["--settings", ServerSettings(**asdict(reference)).to_json()]
+    settings = ServerSettings(**asdict(reference)).to_json()
+    command = module_command("reference_impl", "--host", host, "--port", str(port), "--settings", settings)
     return command if parent_pid is None else [*command, "--parent-pid", str(parent_pid)]
 
 
 def server_env() -> dict[str, str]:
-    """The environment of the server: unbuffered logs, and in a checkout the packages beside this one."""
-    env = dict(os.environ, PYTHONUNBUFFERED="1")
-    root = Path(__file__).resolve().parents[2]
-    if (root / "pyproject.toml").is_file():
-        env["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [env.get("PYTHONPATH")])])
-    return env
+    """The environment of the server: that of every child, and unbuffered logs."""
+    return child_env(PYTHONUNBUFFERED="1")
+
+
+def check_checkpoint(reference: ReferenceConfig) -> None:
+    """Raise ConfigError if ``reference.checkpoint`` is a folder that is not there."""
+    folder = Path(reference.checkpoint).absolute()
+    if reference.checkpoint not in ("bundled", "random") and not folder.is_dir():
+        raise ConfigError(
+            f"reference.checkpoint={reference.checkpoint!r}: there is no folder {folder}; "
+            "valid: bundled, random, or the folder of a checkpoint"
+        )

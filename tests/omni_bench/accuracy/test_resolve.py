@@ -198,3 +198,45 @@ def test_provenance_is_json_with_the_hash_of_the_weights(world):
         "openai_whisper": metadata.version("openai-whisper"),
         "torch": metadata.version("torch"),
     }
+
+
+def test_a_download_is_announced_and_nothing_else_is(world):
+    said = []
+    world.packaged("base")
+    resolve.resolve_judge("base", "cpu", say=said.append)
+    assert said == []
+    world.online.add("tiny.en")
+    world.downloads = said  # one list, so that the order shows
+    resolve.resolve_judge("tiny.en", "cpu", say=said.append)
+    url = f"https://models.invalid/{sha256_of(b'tiny.en')}/tiny.en.pt"
+    assert said == [f"downloading Whisper tiny.en from {url} to {world.cache / 'tiny.en.pt'}", "tiny.en"]
+
+
+def test_without_download_nothing_is_fetched(world):
+    world.online.add("tiny.en")
+    with pytest.raises(resolve.DownloadNeeded, match=r"tiny\.en is not here; a run downloads it.*whisper-weights"):
+        resolve.resolve_judge("auto", "cpu", download=False)
+    assert world.downloads == []
+    world.packaged("tiny.en")
+    assert resolve.resolve_judge("auto", "cpu", download=False).source == "package"
+
+
+@pytest.mark.parametrize("model", ["auto", "base", "own.pt"])
+def test_a_language_that_whisper_lacks_is_a_configuration_error(world, tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.pt").write_bytes(b"of my own")
+    world.packaged("base")
+    with pytest.raises(
+        ConfigError, match=r"dataset\.locale='tlh': Whisper does not know the language 'tlh'; valid are"
+    ):
+        resolve.resolve_judge(model, "cpu", "tlh")
+
+
+def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(resolve.Path, "home", homeless)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert resolve.whisper_cache().is_relative_to(tmp_path)

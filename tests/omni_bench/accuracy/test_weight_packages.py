@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from omni_bench.accuracy.weight_packages import find_installed_weights, packaged_judges
+from omni_bench.accuracy.weight_packages import WEIGHT_PACKAGES, find_installed_weights
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def site(tmp_path, monkeypatch):
 
 
 def test_nothing_installed_is_none(site):
-    assert packaged_judges() == ("tiny.en", "base")
-    assert [find_installed_weights(judge) for judge in (*packaged_judges(), "large-v3")] == [None, None, None]
+    assert {package.judge for package in WEIGHT_PACKAGES} == {"tiny.en", "base"}
+    assert [find_installed_weights(judge) for judge in ("tiny.en", "base", "large-v3")] == [None, None, None]
 
 
 def test_one_file_is_found_without_running_the_package(site):

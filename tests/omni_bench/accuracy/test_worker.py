@@ -11,6 +11,7 @@ from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
 from omni_bench.accuracy.settings import JudgeSettings
 from omni_bench.accuracy.weight_packages import find_installed_weights
 from omni_bench.accuracy.worker import clip_from_json, clip_to_json, spec_from_json, spec_to_json
+from omni_bench.subprocesses import start
 
 SPEC = JudgeSpec("tiny.en", "path", "a", (Path("/a.pt"), Path("/b é.pt")), "0" * 64, "cpu", 15.0)
 SETTINGS = asdict(JudgeSettings(batch_size=4, lead_silence_ms=250, tail_silence_ms=200))
@@ -24,9 +25,7 @@ def test_messages_survive_json():
 
 @pytest.fixture
 def worker():
-    process = subprocess.Popen(
-        pool.WORKER_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = start(pool.WORKER_COMMAND, stderr=subprocess.PIPE)
     with process:
         yield process
         process.kill()
@@ -37,7 +36,16 @@ def test_a_worker_ends_when_its_parent_closes_the_pipe(worker):
     assert worker.wait(60) == 0
 
 
-def test_a_judge_that_cannot_be_loaded_is_reported_in_one_line(worker, tmp_path):
+@pytest.fixture
+def decoys(tmp_path, monkeypatch):
+    """A current folder with files that bear the names of packages; children start in it."""
+    for name in ("whisper", "torch", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the current folder was imported')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
+def test_a_judge_that_cannot_be_loaded_is_reported_in_one_line(decoys, worker, tmp_path):
     path = tmp_path / "a.pt"
     path.write_bytes(b"not the file that was promised")
     spec = JudgeSpec("a", "path", str(path), (path,), "0" * 64, "cpu", 30.0)

@@ -10,7 +10,12 @@ import pytest
 from aiohttp import web
 
 from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.openai_speech import build_body, speech_url, stream_request
+from omni_bench.clients.openai_speech import (
+    BODY_LIMIT_BYTES,
+    REFERENCE_AUDIO_LIMIT_BYTES,
+    build_body,
+    stream_request,
+)
 from omni_bench.clients.pool import open_session
 from omni_bench.clients.timeline import ERROR_KINDS, RequestError
 from omni_bench.config.schema import ClientConfig
@@ -100,15 +105,21 @@ def test_a_missing_reference_file_is_a_dataset_error(tmp_path):
         build_body(prompt, ClientConfig(kind="openai_speech", send_reference=True), seed=0)
 
 
+def test_a_reference_at_the_bound_still_fits_a_body_of_32_mib_and_a_larger_one_is_an_error(tmp_path):
+    wav = tmp_path / "ref.wav"
+    wav.write_bytes(bytes(REFERENCE_AUDIO_LIMIT_BYTES))
+    prompt = replace(PROMPT, ref_text="ref", ref_audio=wav)
+    client = ClientConfig(kind="openai_speech", send_reference=True)
+    assert len(json.dumps(build_body(prompt, client, seed=0))) < BODY_LIMIT_BYTES == 32 * 2**20
+    wav.write_bytes(bytes(REFERENCE_AUDIO_LIMIT_BYTES + 1))
+    with pytest.raises(DatasetError, match=f"has {REFERENCE_AUDIO_LIMIT_BYTES + 1} bytes"):
+        build_body(prompt, client, seed=0)
+
+
 @pytest.mark.parametrize("value", [float("nan"), object()])
 def test_an_extra_body_that_is_not_json_is_a_config_error(value):
     with pytest.raises(ConfigError, match=r"client\.extra_body"):
         build_body(PROMPT, ClientConfig(kind="openai_speech", extra_body={"x": value}), seed=0)
-
-
-@pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"])
-def test_speech_url_takes_a_base_with_or_without_v1(base):
-    assert speech_url(base) == "http://h:1/v1/audio/speech"
 
 
 # --- streams that end well
@@ -165,6 +176,67 @@ async def test_the_first_audio_is_seen_when_it_comes_not_when_the_stream_ends(sc
     assert (timeline.started_ns, timeline.headers_ns, timeline.chunk_arrived_ns, timeline.ended_ns) == (0, 1, (2, 3), 4)
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n"
+LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nContent-Length: 6\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "ends"),
+    [
+        # one chunk in two packets, then another; one packet with two chunks; an end that comes by itself
+        ([CHUNKED, b"4\r\nab", b"cd\r\n", b"2\r\nef\r\n0\r\n\r\n"], [b"ab", b"cd", b"ef"], (False, True, True)),
+        ([CHUNKED, b"2\r\nab\r\n4\r\ncdef\r\n0\r\n\r\n"], [b"ab", b"cdef"], ()),
+        ([CHUNKED, b"6\r\nabcdef", b"\r\n0\r\n\r\n"], [b"abcdef"], ()),
+        ([LENGTH, b"ab", b"cdef"], [b"ab", b"cdef"], ()),
+    ],
+)
+async def test_reads_know_where_the_servers_chunks_end(options, writes, reads, ends):
+    """The server writes its next packet when the client has read the last one."""
+    seen = asyncio.Queue()
+
+    async def handle(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        for data in writes:
+            writer.write(data)
+            await writer.drain()
+            if data is not writes[-1]:
+                await seen.get()
+        await reader.read()
+        writer.close()
+
+    def clock():  # started, headers, each read, the end: the started one is before the first packet
+        if clock.calls > 0:
+            seen.put_nowait(None)
+        clock.calls += 1
+        return clock.calls
+
+    clock.calls = 0
+    planned = PlannedRequest("r", "p", {}, None, False, None)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server, open_session(options) as session:
+        timeline, audio = await stream_request(
+            session,
+            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/audio/speech",
+            planned,
+            b"",
+            concurrency=1,
+            scheduled_ns=0,
+            options=options,
+            abort=AbortSwitch(),
+            clock=clock,
+        )
+    assert timeline.ok, timeline.error
+    assert audio == reads and timeline.chunk_bytes == tuple(map(len, reads))
+    assert timeline.chunk_ends == ends
+
+
+async def test_a_stream_that_is_cut_within_a_chunk_keeps_what_came(raw_server, send):
+    async with raw_server(CHUNKED + b"2\r\nab\r\n4\r\ncd") as port:
+        timeline, audio = await send(port)
+    check_failed(timeline, "disconnected")
+    assert b"".join(audio) == b"abcd"[: timeline.audio_bytes] and timeline.chunk_ends in ((True, False), ())
+
+
 async def test_the_request_carries_its_id_its_body_and_no_compression(scripted_server, send):
     server = scripted_server()
     async with serving(server) as port:
@@ -181,7 +253,7 @@ async def test_the_request_carries_its_id_its_body_and_no_compression(scripted_s
     ("content_type", "rate_hz"),
     [
         ("audio/pcm", 24_000),
-        ("Audio/L16; rate=16000; channels=1", 16_000),
+        ("Audio/PCM; rate=16000; channels=1", 16_000),
         ("audio/pcm;rate=8000", 8_000),
         ('audio/pcm; rate="48000"', 48_000),
         ("application/octet-stream", 24_000),
@@ -328,7 +400,8 @@ async def test_audio_that_only_contains_the_opening_of_an_error_object_is_audio(
         answer(b"abcd", content_type="audio/pcm; rate=0"),
         answer(b"abcd", content_type="audio/pcm; rate=24kHz"),
         answer(b"abcd", content_type="audio/pcm; rate=" + "9" * 5000),
-        answer(b"abcd", content_type="audio/L16; rate=24000; channels=2"),
+        answer(b"abcd", content_type="audio/pcm; rate=24000; channels=2"),
+        answer(b"abcd", content_type="audio/L16; rate=24000; channels=1"),  # big-endian by RFC 2586
         answer(b"abcd", headers={"Content-Encoding": "gzip"}),
         answer(b"RIFF\xff\xff\xff\xffWAVEfmt " + bytes(400)),
         stream_of(b"RIFF\xff", b"\xff\xff\xffWAVE" + bytes(400), pause_s=0.02),

@@ -10,13 +10,13 @@ from omni_bench.clients.server_error import (
     error_at_end,
     error_in_body,
     message_of,
-    shorten,
+    one_line,
 )
 
 
 @given(st.text())
 def test_shortened_text_is_one_printable_line(text):
-    line = shorten(text)
+    line = one_line(text)
     assert len(line) <= MESSAGE_LIMIT_CHARS
     assert line.isprintable()
 

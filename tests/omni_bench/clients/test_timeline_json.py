@@ -38,6 +38,7 @@ def timelines(draw):
         http_status=draw(st.none() | st.integers(100, 599)),
         error=error,
         warmup=draw(st.booleans()),
+        chunk_ends=tuple(draw(st.booleans()) for _ in chunks) if draw(st.booleans()) else (),
     )
 
 
@@ -83,6 +84,18 @@ def test_the_good_one_is_good():
     assert timeline_from_dict(GOOD).chunk_bytes == (3, 4)
 
 
+def test_in_a_line_of_schema_1_0_every_read_is_a_chunk():
+    timeline = timeline_from_dict(GOOD)
+    assert timeline.chunk_ends == () and timeline.http_chunks == ((1, 1), (2, 2))
+
+
+def test_the_reads_of_an_http_chunk_are_one_chunk_from_its_first_byte():
+    timeline = timeline_from_dict({**GOOD, "chunk_ends": [False, True]})
+    assert timeline.http_chunks == ((1, 3),)
+    cut = {"chunk_arrived_ns": [1, 2, 5], "chunk_bytes": [3, 4, 2], "chunk_ends": [True, False, False]}
+    assert timeline_from_dict({**GOOD, **cut}).http_chunks == ((1, 1), (2, 3))
+
+
 @pytest.mark.parametrize("name", sorted(GOOD))
 def test_a_missing_field_is_named(name):
     with pytest.raises(StoreError, match=f"missing field.*{name}"):
@@ -100,6 +113,9 @@ def test_a_missing_field_is_named(name):
         ("chunk_bytes", [1]),
         ("chunk_bytes", [1, None]),
         ("chunk_arrived_ns", 7),
+        ("chunk_ends", [True]),
+        ("chunk_ends", [0, 1]),
+        ("chunk_ends", None),
         ("sample_width_bytes", 0),
         ("warmup", 0),
         ("error", "boom"),

@@ -7,7 +7,7 @@ from collections import namedtuple
 import pytest
 
 from omni_bench.accuracy import resolve
-from omni_bench.accuracy.resolve import JudgeSpec
+from omni_bench.accuracy.resolve import DownloadNeeded, JudgeSpec
 from omni_bench.cli import main
 from omni_bench.commands import doctor
 from omni_bench.errors import AccuracyError
@@ -43,6 +43,17 @@ def test_no_judge_is_a_problem_with_the_ways_out(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "PROBLEM  judge        there is no Whisper to judge with: pip install ..." in out
     assert "cannot run here: judge." in out
+
+
+def test_weights_that_would_be_downloaded_are_a_note_and_stay_where_they_are(monkeypatch, capsys):
+    def needed(*_, download=True, **__):
+        assert not download
+        raise DownloadNeeded("Whisper tiny.en is not here; a run downloads it from https://models.invalid")
+
+    monkeypatch.setattr(resolve, "resolve_judge", needed)
+    assert main(["doctor"]) == 0
+    state, text = findings(capsys.readouterr().out)["judge"]
+    assert state == "note" and "a run downloads it from https://models.invalid" in text
 
 
 def test_a_full_disk_is_a_problem(monkeypatch, capsys):

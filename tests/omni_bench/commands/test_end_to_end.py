@@ -21,6 +21,7 @@ from omni_bench.targets.reference import server_env
 SERVER = Path(__file__).with_name("fake_speech_server.py")
 ENV = {**server_env(), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 SMALL = ["scenario=smoke", "load.requests_per_level=4", "asr=none", "output.plots=false", "output.save_audio=all"]
+SMALL += ["load.lag_budget_ms=10000"]  # a busy machine is no failure of the product
 
 
 @pytest.fixture
@@ -65,6 +66,16 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen]:
         process.communicate(timeout=60)
 
 
+def first_line_of_requests(process: subprocess.Popen, folder: Path) -> Path:
+    """Wait until the first measured request is written down; its file."""
+    while True:
+        assert process.poll() is None
+        for requests in folder.glob("reports/runs/smoke/*/requests.jsonl"):
+            if b"\n" in requests.read_bytes():
+                return requests
+        time.sleep(0.02)
+
+
 def child_with(pid: int, argument: str) -> psutil.Process | None:
     """The child process that has ``argument`` on its command line, if there is one at the moment."""
     for child in psutil.Process(pid).children():
@@ -104,11 +115,7 @@ def test_a_run_in_an_empty_folder(tmp_path, serve):
 def test_ctrl_c_keeps_what_was_finished(tmp_path, serve):
     arguments = ["run", *SMALL, "load.requests_per_level=40", "target=external", f"target.url={serve(0.3)}"]
     with running(tmp_path, *arguments) as process:
-        requests = None
-        while requests is None or requests.stat().st_size == 0:
-            assert process.poll() is None
-            requests = next(tmp_path.glob("reports/runs/smoke/*/requests.jsonl"), None)
-            time.sleep(0.02)
+        requests = first_line_of_requests(process, tmp_path)
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -136,18 +143,20 @@ def test_a_multirun_does_every_job_and_tells_the_first_failure(tmp_path, serve):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_reference_server_killed_in_the_middle(tmp_path):
     arguments = ["run", *SMALL, "load.requests_per_level=500", "dataset.allow_repeats=true", "load.warmup_per_slot=0"]
+    arguments.remove("output.save_audio=all")  # all audio is kept anyway
     with running(tmp_path, *arguments) as process:
-        server = None
-        while server is None or not list(tmp_path.glob("reports/runs/smoke/*/.spool")):
-            assert process.poll() is None
-            server = child_with(process.pid, "reference_impl")
-            time.sleep(0.05)
-        time.sleep(1.0)  # let some requests be in flight
+        first_line_of_requests(process, tmp_path)
+        server = child_with(process.pid, "reference_impl")
+        assert server is not None
         server.send_signal(signal.SIGKILL)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 3, err
     assert "omni-bench: error: the server died during concurrency 2: killed by SIGKILL; the end of its log" in err
     assert not document(tmp_path)["valid"]
+    records = [json.loads(line) for line in (run_folder(tmp_path) / "requests.jsonl").read_text().splitlines()]
+    finished = [record for record in records if record["error"] is None]
+    assert finished and all((run_folder(tmp_path) / record["audio"]).is_file() for record in finished)
     assert os.path.getsize(run_folder(tmp_path) / "server.log") > 0

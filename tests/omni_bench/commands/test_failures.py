@@ -25,8 +25,8 @@ def raising(error: BaseException):
         (AccuracyError("no judge"), 3, "no judge"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (KeyboardInterrupt("3 finished requests are in x"), 130, "interrupted; 3 finished requests are in x"),
-        (OSError(errno.ENOSPC, "No space left on device", "/x"), 3, "/x: no space left on device; free some space"),
-        (PermissionError(errno.EACCES, "Permission denied", "/x"), 3, "/x: permission denied; set output.root"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), 3, "/x: no space left on device\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 3, "/x: permission denied\n"),
         (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), 3, "connection reset by peer"),
     ],
 )

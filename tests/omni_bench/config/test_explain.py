@@ -9,7 +9,7 @@ from omni_bench.config.explain import alternatives, type_name, valid_keys
 from omni_bench.errors import ConfigError
 
 CASES = [
-    ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_tts, qwen3_tts_c1, qwen3_tts_c4"),
+    ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_tts, "),
     ("scenario=zzz", "unknown scenario 'zzz'; valid: qwen3_tts, "),
     ("target=refrence", "unknown target 'refrence'; did you mean 'reference'? Valid: external, reference"),
     ("asr=wisper", "did you mean 'whisper'? Valid: none, whisper"),

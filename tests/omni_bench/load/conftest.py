@@ -99,6 +99,7 @@ def make_plan(client_config):
             kind="closed_loop",
             concurrency=[concurrency],
             requests_per_level=requests,
+            requests_per_slot=0,
             warmup_per_slot=warmup_per_slot,
         )
         prompts = [

@@ -9,8 +9,9 @@ import urllib.request
 import pytest
 
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import speech_url, stream_request
+from omni_bench.clients.openai_speech import stream_request
 from omni_bench.clients.pool import WireOptions, open_session
+from omni_bench.clients.urls import speech_url
 from omni_bench.load.null_server import NullServer, NullServerProcess, Pace, serving, tone
 from omni_bench.load.plan import PlannedRequest
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from omni_bench.config.schema import ClientConfig, LoadConfig
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.load.plan import build_level_plans, prompts_needed
+from omni_bench.load.plan import build_level_plans, measured_requests, prompts_needed
 
 CLIENT = ClientConfig(kind="openai_speech", seed=100)
 
@@ -18,23 +18,26 @@ def prompts(count):
     return [Prompt(id=f"p{i}", text=f"text {i}", ref_text=None, ref_audio=None, language="en") for i in range(count)]
 
 
-def load(concurrency, requests=4, warmup=2, rotate=0):
+def load(concurrency, requests=4, warmup=2, rotate=0, per_slot=0):
     return LoadConfig(
         kind="closed_loop",
         concurrency=list(concurrency),
         requests_per_level=requests,
+        requests_per_slot=per_slot,
         warmup_per_slot=warmup,
         rotate_levels=rotate,
     )
 
 
-def test_the_sweep_needs_fewer_than_200_prompts():
-    sweep = load([1, 4, 8, 16, 32], requests=32)
-    assert prompts_needed(sweep) == 160 + 16
-    levels = build_level_plans(prompts(200), sweep, CLIENT)
+def test_the_sweep_measures_at_least_two_requests_a_slot():
+    sweep = load([1, 4, 8, 16, 32], requests=32, per_slot=2)
+    assert measured_requests(sweep) == 4 * 32 + 64
+    assert prompts_needed(sweep) == 192 + 16
+    levels = build_level_plans(prompts(232), sweep, CLIENT)
+    assert [len(level.measured) for level in levels] == [32, 32, 32, 32, 64]
     assert [len(level.warmup) for level in levels] == [2, 8, 16, 32, 64]
     warmup_ids = {request.prompt_id for level in levels for request in level.warmup}
-    assert warmup_ids == {f"p{i}" for i in range(160, 200)}
+    assert warmup_ids == {f"p{i}" for i in range(192, 232)}
 
 
 def test_ids_prompts_and_seeds_of_a_small_plan():
@@ -81,6 +84,7 @@ loads = st.builds(
     requests=st.integers(1, 6),
     warmup=st.integers(0, 3),
     rotate=st.integers(0, 7),
+    per_slot=st.integers(0, 3),
 )
 
 
@@ -96,7 +100,7 @@ def test_plans_are_disjoint_complete_and_do_not_depend_on_the_order(config, spar
     assert len({request.request_id for request in everything}) == len(everything)
     assert sorted(request.seed for request in everything) == list(range(100, 100 + len(everything)))
     for level in levels:
-        assert len(level.measured) == config.requests_per_level
+        assert len(level.measured) == max(config.requests_per_level, config.requests_per_slot * level.concurrency)
         assert len(level.warmup) == config.warmup_per_slot * level.concurrency
     unrotated = build_level_plans(data, dataclasses.replace(config, rotate_levels=0), CLIENT)
     turn = config.rotate_levels % len(levels)

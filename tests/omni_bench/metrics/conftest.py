@@ -26,6 +26,7 @@ def make_timeline():
         concurrency=1,
         rate_hz=RATE_HZ,
         extra_bytes=0,
+        ends=(),
     ):
         def ns(milliseconds):
             return BASE_NS + round(milliseconds * 1e6)
@@ -52,6 +53,7 @@ def make_timeline():
             sample_width_bytes=2,
             http_status=200,
             error=RequestError(failed, "made up") if failed else None,
+            chunk_ends=tuple(ends),
         )
 
     return make

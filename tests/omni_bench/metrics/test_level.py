@@ -6,7 +6,7 @@ import pytest
 
 from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.metrics.level import E2elFit, Slo, e2el_fit, goodput, summarise_level
+from omni_bench.metrics.level import E2elFit, Slo, Warmup, e2el_fit, goodput, summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 
 SECOND = 24_000
@@ -72,7 +72,7 @@ def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_inval
     ]
     invalid = {"a": ("silent", "truncated"), "e": (), "b": ("empty",)}
     summary = level_of(timelines, invalid)
-    assert (summary.requests, summary.completed, summary.failed) == (5, 2, 3)
+    assert (summary.requests, summary.completed, summary.faulty, summary.failed) == (5, 2, 1, 3)
     assert summary.errors == {"timeout": 2, "connect": 1}
     assert summary.invalid == {"silent": 1, "truncated": 1}
     assert not summary.valid
@@ -80,7 +80,42 @@ def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_inval
         "3 of 5 requests failed (timeout 2, connect 1)",
         "1 of 5 requests have invalid audio (silent 1, truncated 1)",
     )
-    assert summary.distributions["e2el_ms"].n == 2
+    assert summary.distributions["e2el_ms"].n == 1
+
+
+def test_invalid_audio_improves_no_average(make_timeline):
+    good = linear_level(make_timeline)
+    blob = make_timeline("blob", 0, 10, [(1, SECOND), (2, 600 * SECOND)])  # ten minutes of noise at once
+    noisy = level_of([*good, blob], {"blob": ("runaway",)})
+    clean = level_of(good)
+    assert noisy.distributions == clean.distributions
+    for name in ("audio_per_s", "requests_per_s", "e2el_intercept_ms", "e2el_slope"):
+        assert noisy.scalars[name] == clean.scalars[name], name
+    assert noisy.metrics_json()["audio_per_s"]["n"] == 10
+    assert not noisy.valid
+
+
+@pytest.mark.parametrize(
+    ("lag_budget_ms", "failed", "reasons"),
+    [(25.0, None, ("client lag was not measured",)), (None, None, ()), (25.0, "connect", None)],
+)
+def test_a_lag_that_was_not_measured(make_timeline, lag_budget_ms, failed, reasons):
+    """With completed requests and a budget the level is invalid; without a completed one there is nothing to doubt."""
+    summary = level_of([make_timeline(chunks=[(10, SECOND)], failed=failed)], lag_budget_ms=lag_budget_ms)
+    if reasons is None:
+        assert summary.invalid_reasons == ("1 of 1 requests failed (connect 1)",)
+    else:
+        assert summary.invalid_reasons == reasons
+
+
+def test_a_failed_warm_up_makes_the_level_invalid(make_timeline):
+    measured = [make_timeline(chunks=[(10, SECOND)])]
+    good = Warmup.of([make_timeline("w0"), make_timeline("w1")])
+    assert good == Warmup(completed=2, failed=0, errors={}) and level_of(measured, warmup=good).valid
+    bad = Warmup.of([make_timeline("w0"), make_timeline("w1", failed="http_status")])
+    summary = level_of(measured, warmup=bad)
+    assert summary.warmup == bad
+    assert summary.invalid_reasons == ("warm-up failed: 1 of 2 requests (http_status 1)",)
 
 
 @pytest.mark.parametrize(("p99_ms", "valid"), [(25.0, True), (25.1, False)])

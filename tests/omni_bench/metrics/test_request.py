@@ -71,6 +71,21 @@ def test_one_chunk_has_no_gaps_no_decode_rtf_and_no_stalls(make_timeline):
     assert metrics.decode_rtf is metrics.stall_s is metrics.stalls is metrics.prebuffer_s is None
 
 
+def test_a_chunk_that_comes_in_several_reads_is_one_chunk_but_is_played_as_it_comes(make_timeline):
+    # the server sent 1 s at 200 ms, in two packets, and 1 s at 1250 ms; the player has half a second to start with
+    reads = [(200, SECOND // 2), (900, SECOND // 2), (1250, SECOND)]
+    metrics = request_metrics(make_timeline(ended=2100, chunks=reads, ends=[False, True, True]), None)
+    assert metrics.icl_ms == (1050.0,)
+    assert metrics.decode_rtf == pytest.approx(1.9)
+    assert (metrics.stalls, metrics.stall_s) == (1, pytest.approx(0.2))
+
+
+def test_one_chunk_in_two_reads_is_still_one_chunk(make_timeline):
+    one = make_timeline(ended=500, chunks=[(100, SECOND), (300, SECOND)], ends=[False, True])
+    metrics = request_metrics(one, None)
+    assert metrics.icl_ms == () and metrics.decode_rtf is metrics.stall_s is metrics.prebuffer_s is None
+
+
 def test_no_audio_is_length_zero_and_nothing_else(make_timeline):
     metrics = request_metrics(make_timeline(ended=500), b"")
     assert metrics.audio_s == 0.0 and metrics.e2el_ms == 500.0 and metrics.queue_ms == 0.0

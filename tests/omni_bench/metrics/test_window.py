@@ -33,6 +33,18 @@ def test_the_window_begins_with_the_first_request_even_if_that_one_fails(make_ti
     assert throughput(timelines, 9).audio_per_s == 0.5
 
 
+def test_audio_that_failed_a_check_is_no_output_but_its_time_was_spent(make_timeline):
+    timelines = [
+        make_timeline("a", started=0, ended=1000, chunks=[(500, SECOND)]),
+        make_timeline("noise", started=0, ended=4000, chunks=[(600, 60 * SECOND)]),
+    ]
+    rates = throughput(timelines, 2, faulty={"noise"})
+    assert rates.audio_per_s == rates.requests_per_s == 1 / 4
+    assert throughput(timelines, 2, faulty={"a", "noise"}).audio_per_s is None
+    slots = [make_timeline(str(i), started=0, ended=1000, chunks=[(500, SECOND)]) for i in range(2)]
+    assert throughput(slots, 2, faulty={"0"}).audio_per_s_steady == 1.0
+
+
 def test_nothing_successful_is_no_rate(make_timeline):
     none = Throughput(audio_per_s=None, audio_per_s_steady=None, requests_per_s=None)
     assert throughput([], 1) == none

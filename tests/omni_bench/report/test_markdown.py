@@ -48,6 +48,13 @@ def test_parts_of_a_good_run(runs):
     assert report.endswith("\n") and "\n\n\n" not in report
 
 
+def test_measured_and_warm_up_prompts_are_told_apart(runs):
+    assert "60 measured and 16 warm-up of seed\\_tts\\_mini" in head(render_report(runs.make_run()))
+    old = runs.make_provenance()
+    del old["prompts"]["measured"], old["prompts"]["warmup"]
+    assert "76 of seed\\_tts\\_mini" in head(render_report(runs.make_run(provenance=old)))
+
+
 def test_percentiles_say_what_supports_them(runs):
     assert "over 12 requests a level. p95 is given from 59 requests on and p99 from 299" in render_report(
         runs.make_run()

@@ -32,10 +32,20 @@ def test_level_table_has_a_row_a_level_and_a_cell_a_column(runs):
     assert [row[0] for row in rows] == ["1", "4", "16"]
     first = dict(zip(names, rows[0], strict=True))
     level = run["levels"][0]
-    assert first["completed"] == "12/12" and first["valid"] == "yes" and first["stalls"] == "0"
+    assert first["ok"] == "12/12" and first["valid"] == "yes" and first["stalls"] == "0"
     p50, p90 = (level["metrics"]["ttfp_ms"][name] for name in ("p50", "p90"))
     assert first["TTFP p50 / p90 (ms)"] == f"{p50:.1f} / {p90:.1f}"
     assert first["WER"] == f"{100 * level['accuracy']['wer']:.2f} %"
+
+
+def test_requests_with_invalid_audio_are_not_ok(runs):
+    level = runs.make_level(1)
+    level.update(faulty=3, invalid={"silent": 2, "clipped": 2})
+    assert table.level_rows({"levels": [level]})[0][1] == "9/12"
+    del level["faulty"]  # schema 1.0: one request may have had two faults
+    assert table.level_rows({"levels": [level]})[0][1] == "n/a/12"
+    level["invalid"] = {}
+    assert table.level_rows({"levels": [level]})[0][1] == "12/12"
 
 
 def test_missing_figures_are_na(runs):
@@ -47,7 +57,7 @@ def test_missing_figures_are_na(runs):
     row = dict(zip(names, rows[0], strict=True))
     assert row["valid"] == "**no**"
     missing = [name for name, cell in row.items() if cell == "n/a"]
-    assert missing == [name for name in names if name not in ("c", "completed", "valid")]
+    assert missing == [name for name in names if name not in ("c", "ok", "valid")]
 
 
 @pytest.mark.parametrize("name", ["percentile_table", "fit_table", "lag_table", "accuracy_table"])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.errors import StoreError
-from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
+from omni_bench.report.utterances import alignment_markdown, by_damage, is_rejected, rejected_table, utterance_table
 from omni_bench.store.run_json import utterance_record
 
 
@@ -81,3 +83,27 @@ def test_rejected_requests_with_their_reasons():
     assert len(rejected_table([failed] * 9, 3).splitlines()) == 5
     long = {**failed, "error": {"kind": "x", "message": "y" * 5000}}
     assert len(rejected_table([long], 1)) < 2000
+
+
+def score(text, heard, forced=None):
+    return score_utterance("r1", text, heard, "en", forced)
+
+
+def test_an_alignment_marks_what_went_wrong():
+    assert alignment_markdown(score("the cat sat on the warm mat", "the bat sat on warm mat today")) == (
+        "the ~~cat~~ → **bat** sat on ~~the~~ warm mat **today**"
+    )
+    assert alignment_markdown(score("good morning", "good morning")) == "good morning"
+    assert alignment_markdown(score("good morning", "", forced="empty")) == "~~good morning~~"
+    assert alignment_markdown(score("...", "you")) == "**you**"
+    assert alignment_markdown(score("...", "")) == ""
+
+
+def test_an_alignment_is_safe_in_a_table_cell():
+    assert alignment_markdown(score("five dollars and six dollars", "five dollars")) == r"\$5 ~~and \$6~~"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_an_alignment_is_one_line_for_any_text(text, heard):
+    assert "\n" not in alignment_markdown(score(text, heard))

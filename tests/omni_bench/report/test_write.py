@@ -44,7 +44,8 @@ def test_writing_again_gives_the_same_report(folder):
 
 def test_without_plots_old_ones_are_linked(folder):
     assert "plots/" not in write_report(folder, plots=False).read_text()
-    write_report(folder)
+    folder.plots_dir.mkdir()
+    (folder.plots_dir / "overview.png").write_bytes(b"of an earlier report")
     assert "![overview](plots/overview.png)" in write_report(folder, plots=False).read_text()
 
 

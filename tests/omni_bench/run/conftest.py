@@ -34,7 +34,7 @@ def smoke_config() -> RunConfig:
 
 @pytest.fixture
 def config(smoke_config: RunConfig) -> RunConfig:
-    """The smoke scenario: one level of two slots, six requests, two warm-up requests; no plots."""
+    """The smoke scenario: one level of two slots, six requests, four warm-up requests; no plots."""
     return replace(
         smoke_config,
         load=replace(smoke_config.load),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetError
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted
-from omni_bench.run import orchestrate, prepare
+from omni_bench.run import judging, orchestrate, prepare
 from omni_bench.run.finish import JUDGING_DID_NOT_FINISH
 from omni_bench.run.orchestrate import run
 from omni_bench.store.run_folder import RunFolder
@@ -39,7 +42,9 @@ def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, tar
     assert level["metrics"]["ttfp_ms"]["p50"] == pytest.approx(99)
     assert document["provenance"]["command"] == ["omni-bench", "run", "scenario=smoke"]
     assert document["provenance"]["target"]["version"] == "7"
-    assert document["provenance"]["prompts"]["count"] == 8
+    assert document["provenance"]["prompts"]["count"] == 10
+    assert (document["provenance"]["prompts"]["measured"], document["provenance"]["prompts"]["warmup"]) == (6, 4)
+    assert level["warmup"] == {"completed": 4, "failed": 0, "errors": {}} and level["faulty"] == 0
     assert document["provenance"]["judge"]["sha256"] == "0" * 64
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {"run.json", "requests.jsonl", "chunks.parquet", "utterances.jsonl", "report.md", "audio"}
@@ -141,7 +146,7 @@ def test_levels_run_in_the_rotated_order_and_are_written_in_the_configured_one(c
     outcome = run(config, tmp_path / "run")
     assert load.levels == [2, 4, 1]
     assert [level["concurrency"] for level in outcome.run["levels"]] == [1, 2, 4]
-    assert len(lines(tmp_path / "run")) == 18
+    assert len(lines(tmp_path / "run")) == 6 + 6 + 8  # two a slot at least
 
 
 def test_no_judge_is_an_error_before_anything_is_launched(config, tmp_path, target, load, monkeypatch):
@@ -156,7 +161,7 @@ def test_no_judge_is_an_error_before_anything_is_launched(config, tmp_path, targ
 
 def test_too_few_prompts_are_an_error_before_anything_is_launched(config, tmp_path, target, load, judge):
     config.load.requests_per_level = 5000
-    with pytest.raises(DatasetError, match="5002 prompts are needed"):
+    with pytest.raises(DatasetError, match="5004 prompts are needed"):
         run(config, tmp_path / "run")
     assert target.started == 0
 
@@ -202,6 +207,7 @@ def test_a_server_that_dies_in_the_middle(config, tmp_path, target, load, judge)
     assert not document["valid"] and document["levels"][0]["failed"] == 2
     assert "not measured: concurrency 4" in document["invalid_reasons"]
     assert document["levels"][0]["accuracy"] is None and judge.heard == []
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 4  # all that was finished, for another judge
     assert len(lines(tmp_path / "run")) == 6
 
 
@@ -211,7 +217,8 @@ def test_a_server_that_dies_after_its_last_request_is_noticed(config, tmp_path, 
         run(config, tmp_path / "run")
 
 
-def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch):
+@pytest.mark.parametrize("save_audio", ["worst", "all", "none"])
+def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch, save_audio):
     config.load.concurrency = [2, 4]
     load.spoil["c2-0005"] = "cancelled"
 
@@ -219,14 +226,113 @@ def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch):
         raise LevelInterrupted(load(plan, **named))
 
     monkeypatch.setattr(orchestrate, "run_level", interrupted)
-    config.output.save_audio = "all"
+    config.output.save_audio = save_audio
     with pytest.raises(KeyboardInterrupt, match=rf"5 finished requests are in {re.escape(str(tmp_path / 'run'))}"):
         run(config, tmp_path / "run")
     assert target.stopped >= 1
     document = read(tmp_path / "run")
     assert not document["valid"] and document["invalid_reasons"][0] == "the run was interrupted"
-    assert len(lines(tmp_path / "run")) == 6 and len(list((tmp_path / "run" / "audio").iterdir())) == 5
+    assert len(lines(tmp_path / "run")) == 6
+    assert len(list((tmp_path / "run").glob("audio/*"))) == (0 if save_audio == "none" else 5)
     assert not (tmp_path / "run" / ".spool").exists()
+
+
+def press_ctrl_c(times: int = 1) -> None:
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_while_the_server_stops_leaves_a_run_for_the_judge(config, tmp_path, target, load, judge, monkeypatch):
+    stop = target.stop
+    monkeypatch.setattr(target, "stop", lambda: (press_ctrl_c(), stop()))
+    with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
+        run(config, tmp_path / "run")
+    assert not target.alive and judge.heard == []
+    document = read(tmp_path / "run")
+    assert document["invalid_reasons"] == [JUDGING_DID_NOT_FINISH + "the run was interrupted"]
+    assert document["levels"][0]["completed"] == 6
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
+
+
+def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypatch):
+    real = orchestrate.measure_level
+    monkeypatch.setattr(orchestrate, "measure_level", lambda *some: (press_ctrl_c(), real(*some))[1])
+    config.asr.kind = "none"
+    with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
+        run(config, tmp_path / "run")
+    assert read(tmp_path / "run")["invalid_reasons"] == ["the run was interrupted"]
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
+
+
+def test_ctrl_c_while_files_are_written_is_told_when_they_are(config, tmp_path, target, load, judge, monkeypatch):
+    real = orchestrate.finish
+    monkeypatch.setattr(orchestrate, "finish", lambda outcome: (press_ctrl_c(), real(outcome))[1])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
+        run(config, tmp_path / "run")
+    assert read(tmp_path / "run")["valid"] and (tmp_path / "run" / "report.md").exists()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_takes_effect_at_once(config, tmp_path, target, load, judge, monkeypatch):
+    monkeypatch.setattr(orchestrate, "finish", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "run.json").exists() and len(lines(tmp_path / "run")) == 6
+
+
+def test_a_ctrl_c_while_judging_takes_effect_at_once(config, tmp_path, target, load, judge, monkeypatch):
+    monkeypatch.setattr(judging, "transcribe", lambda *_, **__: (press_ctrl_c(), pytest.fail("still judging")))
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "run")
+    assert read(tmp_path / "run")["invalid_reasons"] == [JUDGING_DID_NOT_FINISH + "the run was interrupted"]
+
+
+def test_a_progress_bar_that_fails_does_not_leave_the_server_running(
+    config, tmp_path, target, load, judge, monkeypatch
+):
+    def broken(_: Any) -> None:
+        raise OSError("no terminal any more")
+
+    load.after["c2-0005"] = lambda: monkeypatch.setattr(orchestrate.RunProgress, "end", broken)
+    with pytest.raises(OSError, match="no terminal any more"):
+        run(config, tmp_path / "run")
+    assert target.stopped >= 1 and not read(tmp_path / "run")["valid"]
+
+
+def test_a_server_that_cannot_be_stopped_loses_no_result(config, tmp_path, target, load, judge, monkeypatch):
+    def stuck() -> None:
+        raise TargetError("the server does not end")
+
+    monkeypatch.setattr(target, "stop", stuck)
+    with pytest.raises(TargetError, match="does not end"):
+        run(config, tmp_path / "run")
+    document = read(tmp_path / "run")
+    assert "the server does not end" in document["invalid_reasons"] and document["levels"][0]["completed"] == 6
+
+
+def test_a_failed_warm_up_makes_its_level_invalid(config, tmp_path, target, load, judge):
+    load.spoil["c2-w0001"] = "http_status"
+    outcome = run(config, tmp_path / "run")
+    assert outcome.exit_code == 1
+    assert outcome.run["levels"][0]["warmup"] == {"completed": 3, "failed": 1, "errors": {"http_status": 1}}
+    assert outcome.run["invalid_reasons"] == ["concurrency 2: warm-up failed: 1 of 4 requests (http_status 1)"]
+
+
+def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target, load, judge, monkeypatch):
+    """The worker was killed before it had written any audio: nobody can say what it was."""
+
+    def killed(plan: Any, **named: Any) -> LevelRecording:
+        raise LevelInterrupted(replace(load(plan, **named), audio={}, lag=None, interrupted=True))
+
+    monkeypatch.setattr(orchestrate, "run_level", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "run")
+    (level,) = read(tmp_path / "run")["levels"]
+    assert level["invalid"] == {"unchecked": 6} and level["faulty"] == 6
+    assert level["invalid_reasons"][1] == "client lag was not measured"
+    assert level["metrics"]["e2el_ms"]["n"] == 0
+    assert {tuple(record["faults"]) for record in lines(tmp_path / "run")} == {("unchecked",)}
 
 
 def test_ctrl_c_while_the_server_starts(config, tmp_path, target, load, judge):
@@ -290,4 +396,6 @@ def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, j
     with pytest.raises(ZeroDivisionError):
         run(config, tmp_path / "run")
     assert target.stopped >= 1 and len(lines(tmp_path / "run")) == 6
+    assert {record["audio"] for record in lines(tmp_path / "run")} == {f"audio/c2-000{i}.wav" for i in range(6)}
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
     assert "internal error: ZeroDivisionError: a bug" in read(tmp_path / "run")["invalid_reasons"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
-from omni_bench.run import redo
+from omni_bench.load.runner import LevelInterrupted
+from omni_bench.run import orchestrate, redo
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.redo import judge_again, redraw
@@ -25,7 +26,7 @@ def finished(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
     judge.mishears["c2-0004"] = "something else entirely"
     run(config, tmp_path / "run")
 
-    monkeypatch.setattr(redo, "find_judge", lambda asr, _: replace(judge_spec, name=f"fake {asr.model}"))
+    monkeypatch.setattr(redo, "find_judge", lambda asr, *_: replace(judge_spec, name=f"fake {asr.model}"))
     return tmp_path / "run"
 
 
@@ -58,7 +59,9 @@ def test_a_changed_timeline_changes_the_metrics(finished):
     before = document(finished)["levels"][0]["metrics"]["ttfp_ms"]["mean"]
     edit_lines(finished, later)
     _, after = redraw(finished)
-    assert after["levels"][0]["metrics"]["ttfp_ms"]["mean"] == pytest.approx(before + 50 / 6)
+    assert after["levels"][0]["metrics"]["ttfp_ms"]["mean"] == pytest.approx(
+        before + 50 / 5
+    )  # the silent one does not count
 
 
 def test_the_reasons_of_the_run_itself_are_carried_over(finished):
@@ -73,6 +76,20 @@ def test_requests_that_are_missing_are_noticed(finished):
     text = (finished / "requests.jsonl").read_text().splitlines(keepends=True)
     (finished / "requests.jsonl").write_text("".join(text[:-1]))
     with pytest.raises(StoreError, match=r"has 5 requests of concurrency 2, run\.json says 6"):
+        redraw(finished)
+
+
+def test_utterances_that_are_missing_are_noticed(finished):
+    text = (finished / "utterances.jsonl").read_text().splitlines(keepends=True)
+    (finished / "utterances.jsonl").write_text("".join(text[:-2]))
+    with pytest.raises(StoreError, match=r"utterances\.jsonl lacks 2 of 6 requests, such as c2-0004; .*judge"):
+        redraw(finished)
+
+
+def test_an_utterance_without_an_id_is_named(finished):
+    path = finished / "utterances.jsonl"
+    path.write_text(path.read_text().replace('"request_id"', '"id"', 1))
+    with pytest.raises(StoreError, match=r"missing field\(s\) request_id"):
         redraw(finished)
 
 
@@ -143,6 +160,40 @@ def test_a_run_whose_judge_died_becomes_valid(config, tmp_path, target, load, ju
     assert not document(tmp_path / "run")["valid"]
     judge.error = None
     assert again(tmp_path / "run")["valid"]
+
+
+def test_a_run_that_was_interrupted_in_its_load_phase_can_be_judged(
+    config, tmp_path, target, load, judge, judge_spec, monkeypatch
+):
+    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    load.spoil["c2-0005"] = "cancelled"
+
+    def interrupted(plan, **named):
+        raise LevelInterrupted(load(plan, **named))
+
+    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "run")
+    after = again(tmp_path / "run")
+    assert not after["valid"] and "the run was interrupted" in after["invalid_reasons"]
+    assert len(judge.heard) == 5 and after["levels"][0]["accuracy"]["forced"] == 1
+
+
+def test_a_warm_up_that_failed_stays_with_its_level(config, tmp_path, target, load, judge):
+    load.spoil["c2-w0001"] = "http_status"
+    before = run(config, tmp_path / "run").run
+    assert redraw(tmp_path / "run")[1]["levels"] == before["levels"]
+
+
+def test_a_run_of_schema_1_0_can_be_drawn_again(finished):
+    old = document(finished)
+    old["schema_version"] = "1.0"
+    del old["levels"][0]["faulty"], old["levels"][0]["warmup"]
+    (finished / "run.json").write_text(json.dumps(old))
+    edit_lines(finished, lambda record: {name: value for name, value in record.items() if name != "chunk_ends"})
+    _, after = redraw(finished)
+    assert after["schema_version"] == "1.1"
+    assert after["levels"][0]["faulty"] == 1 and after["levels"][0]["warmup"] is None
 
 
 def test_a_run_without_a_judge_gets_one(config, tmp_path, target, load, judge, judge_spec, monkeypatch):

@@ -95,10 +95,10 @@ def test_reading_an_unfinished_run(folder):
 
 def test_chunks_round_trip(folder, runs):
     one = runs.timeline("a", chunks=3)
-    odd = replace(runs.timeline("b", chunks=2), chunk_bytes=(5, 6))
+    odd = replace(runs.timeline("b", chunks=2), chunk_bytes=(5, 6), chunk_ends=(False, True))
     folder.write_chunks([one, runs.failed_timeline("f"), odd])
     frame = folder.read_chunks()
-    assert list(frame.columns) == ["request_id", "index", "arrived_ns", "samples", "bytes"]
+    assert list(frame.columns) == ["request_id", "index", "arrived_ns", "samples", "bytes", "ends_chunk"]
     for timeline in (one, odd):
         rows = frame[frame.request_id == timeline.request_id]
         assert tuple(rows["index"]) == tuple(range(len(timeline.chunk_bytes)))
@@ -106,6 +106,7 @@ def test_chunks_round_trip(folder, runs):
         assert tuple(rows.samples) == timeline.chunk_samples
         assert tuple(rows.bytes) == timeline.chunk_bytes
     assert tuple(frame[frame.request_id == "b"].samples) == (2, 3)
+    assert list(frame.ends_chunk) == [True, True, True, False, True]
     assert len(frame) == 5
 
 

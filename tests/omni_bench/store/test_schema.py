@@ -96,6 +96,14 @@ def test_fields_of_a_later_minor_version_are_let_through(runs):
     validate_run(run)
 
 
+def test_a_run_of_schema_1_0_still_fits(runs):
+    run = runs.make_run((1,))
+    run["schema_version"] = "1.0"
+    del run["levels"][0]["faulty"], run["levels"][0]["warmup"]
+    del run["provenance"]["prompts"]["measured"], run["provenance"]["prompts"]["warmup"]
+    validate_run(run)
+
+
 @pytest.mark.parametrize("version", ["0.9", "2.0", "10.0", "", None, 1, 1.0])
 def test_other_versions_are_refused_before_anything_else(version):
     with pytest.raises(StoreError, match="schema_version"):

@@ -1,6 +1,8 @@
 """A tiny HTTP server with bad manners, for the tests of launching and stopping.
 
 python fake_server.py PORT [late:SECONDS] [die:CODE] [ignore-term] [grandchild:PIDFILE] [stray:PIDFILE]
+
+PORT 0 is any free one; the address goes to stdout, as the reference server logs it.
 """
 
 from __future__ import annotations
@@ -44,5 +46,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 READY_AT = time.monotonic() + float(MANNERS.get("late", 0))
 server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
-print("serving", flush=True)
+print(f"INFO listening on http://127.0.0.1:{server.server_port}", flush=True)
 server.serve_forever()

@@ -79,7 +79,7 @@ def test_a_server_that_is_never_ready_meets_the_deadline(launch):
     launched = launch("late:600")
     while launched.server.log_path.stat().st_size == 0:
         time.sleep(0.01)
-    with pytest.raises(TargetError, match=r"not ready within target.startup_timeout_s=0.2(.|\n)*serving"):
+    with pytest.raises(TargetError, match=r"not ready within target.startup_timeout_s=0.2(.|\n)*listening"):
         launched.server.wait_until_ready(launched.ready, 0.2)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from omni_bench.config.schema import ReferenceConfig, RunConfig, TargetConfig
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.targets import reference as reference_module
 from omni_bench.targets.create import create_target
 from omni_bench.targets.external import ExternalTarget
-from omni_bench.targets.probe import free_port, get
-from omni_bench.targets.reference import ReferenceTarget, server_command
+from omni_bench.targets.probe import Answer, free_port, get
+from omni_bench.targets.process import ServerProcess
+from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, server_command
+from reference_impl.server import _listen
 from reference_impl.settings import ServerSettings
 
 FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
@@ -96,6 +101,81 @@ def test_a_configured_port_in_use_is_an_error_before_the_launch(fake_reference, 
         target.start()
     assert not (tmp_path / "server.log").exists()
     target.stop()
+
+
+def test_a_port_taken_after_the_check_is_not_measured(fake_reference, running, monkeypatch):
+    """Another server that answers 200 at the configured port while ours fails to bind it."""
+    port, _ = running
+    monkeypatch.setattr(reference_module, "check_port_free", lambda *_: None)
+    target = fake_reference(TargetConfig(kind="reference", port=port))
+    with pytest.raises(TargetError, match="ended during start-up"):
+        target.start()
+    assert target.base_url == ""
+
+
+def test_an_older_address_in_the_log_is_passed_over(fake_reference, running, tmp_path):
+    port, _ = running
+    (tmp_path / "server.log").write_text(f"INFO listening on http://127.0.0.1:{port}\n")
+    target = fake_reference(TargetConfig(kind="reference"))
+    assert target.start().base_url != f"http://127.0.0.1:{port}"
+    target.stop()
+
+
+@pytest.mark.parametrize(
+    ("line", "url"),
+    [
+        ("INFO x: listening on http://127.0.0.1:81\n", "http://127.0.0.1:81"),
+        ("listening on http://0.0.0.0:8091\nlistening on http://[::1]:2\n", "http://127.0.0.1:8091"),
+        ("listening on http://[::1]:82\n", "http://[::1]:82"),
+        ("listening on http://127.0.0.1:8", None),  # the line may still grow
+        ("listening on http://127.0.0.1:\n", None),
+        ("", None),
+    ],
+)
+def test_the_address_is_read_from_the_log(line, url, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(reference_module, "get", lambda address, _: asked.append(address) or Answer(200, b"", None))
+    target = ReferenceTarget(TargetConfig(kind="reference"), ReferenceConfig(), tmp_path / "server.log")
+    target._process = ServerProcess(["x"], tmp_path / "server.log")
+    (tmp_path / "server.log").write_text(line)
+    assert target._is_ready() == (url is not None)
+    assert asked == ([f"{url}/health"] if url else [])
+
+
+def test_the_real_server_logs_its_address():
+    async def listen():
+        runner = web.AppRunner(web.Application())
+        await runner.setup()
+        await _listen(runner, "127.0.0.1", 0)
+        address = runner.addresses[0]
+        await runner.cleanup()
+        return address
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    logger = logging.getLogger("reference_impl.server")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        address = asyncio.run(listen())
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    match = reference_module._ADDRESS.search(f"{records[-1].getMessage()}\n")
+    assert (match[2], int(match[3])) == address
+
+
+@pytest.mark.parametrize("checkpoint", ["bundled", "random", "."])
+def test_a_checkpoint_that_can_be_there(checkpoint):
+    check_checkpoint(ReferenceConfig(checkpoint=checkpoint))
+
+
+@pytest.mark.parametrize("checkpoint", ["bundle", "/nowhere", __file__])
+def test_a_checkpoint_that_is_not_there(checkpoint):
+    with pytest.raises(ConfigError, match=rf"checkpoint='{checkpoint}': there is no folder .*valid: bundled"):
+        check_checkpoint(ReferenceConfig(checkpoint=checkpoint))
 
 
 def test_the_command_line_of_the_server_carries_every_setting():

@@ -1,0 +1,36 @@
+"""Addresses of speech servers: what can be one, and the endpoints under it. Light: the load worker imports it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+
+def url_problem(url: str) -> str | None:
+    """Why ``url`` cannot be the address of a server, None if it can. Never repeats a password."""
+    shown = repr(re.sub(r"//[^/?#]*@", "//...@", url))
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or not url.isprintable() or " " in url:
+        return f"{shown}: not an http or https URL, such as http://127.0.0.1:8091"
+    if "@" in parts.netloc:
+        return (
+            f"{shown}: a user name or password in the URL would be stored with the run; put the key into an "
+            "environment variable and name that in client.api_key_env"
+        )
+    if parts.query or parts.fragment:
+        return f"{shown}: the address of a server, without '?' or '#'"
+    return None
+
+
+def server_root(url: str) -> str:
+    """A server's address without a slash at its end; it may be given with or without ``/v1``."""
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def speech_url(base_url: str) -> str:
+    """The speech endpoint of the server at ``base_url``."""
+    return server_root(base_url) + "/v1/audio/speech"

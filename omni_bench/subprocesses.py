@@ -1,0 +1,56 @@
+"""How this package starts a Python module as a child process: the load worker, the judge, the server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+_PACKAGES_FOLDER = Path(__file__).resolve().parents[1]
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """``python -P -m module arguments``: no file of the current folder can stand in for a module."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def child_env(**extra: str) -> dict[str, str]:
+    """The environment of a child: this process's and ``extra``, so that the child runs this very code.
+
+    The folder that holds this package goes first on PYTHONPATH, unless the package is installed.
+    """
+    env = {**os.environ, **extra}
+    installed = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    if _PACKAGES_FOLDER not in installed:
+        # PYTHONPATH goes before the standard library: a site-packages folder has no business there.
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_PACKAGES_FOLDER), env.get("PYTHONPATH"))))
+    return env
+
+
+def start_module(
+    module: str, *arguments: str, stderr: int | IO[bytes] | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``module`` with pipes for stdin and stdout; ``env`` None is :func:`child_env`. Raises OSError."""
+    return start(module_command(module, *arguments), stderr=stderr, env=env)
+
+
+def start(
+    command: list[str], *, stderr: int | IO[bytes] | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` as :func:`start_module` does.
+
+    The child has a session of its own: Ctrl-C in the terminal reaches this process alone, which
+    then ends the child in order. Raises OSError.
+    """
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=child_env() if env is None else env,
+        start_new_session=True,
+    )
