@@ -16,9 +16,10 @@ from torch import Tensor
 from omni_bench.errors import EngineError
 from reference_impl.checkpoint import Model
 from reference_impl.kv_cache import SlotCache
-from reference_impl.sampling import sample
+from reference_impl.predictor_strategies import STRATEGIES, expand
+from reference_impl.prompt import Prompt
+from reference_impl.sampling import effective_sampling, penalise, predictor_draw, talker_draw
 from reference_impl.settings import ServerSettings
-from reference_impl.tokenizer import PromptIds
 
 # attended positions are rounded up to a multiple of this, so that the allocator sees few sizes
 SPAN_STEP = 32
@@ -29,10 +30,13 @@ class DecodeBatch:
 
     Per row: ``hidden`` [H] and ``code0`` (the frame to come), ``length`` (positions in the
     cache), ``position`` (rotary position of the next input), ``frame`` (frames of the request
-    so far, the counter of its random numbers), ``segment_frame`` (frames of this segment).
+    so far, the counter of its random numbers), ``segment_frame`` (frames of this segment),
+    ``min_frames`` (the end token is masked before), and where the checkpoint uses them
+    ``seen`` [V] (codes of codebook 0 drawn in this segment) and ``trailing`` [max_seq_len + 1, H]
+    (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
     """
 
-    def __init__(self, model: Model, settings: ServerSettings, max_frames: int):
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
         talker = model.config.talker.transformer
         rows, device = settings.max_batch, model.device
         self.model, self.settings = model, settings
@@ -41,16 +45,32 @@ class DecodeBatch:
         self._cache = SlotCache(
             talker.num_layers, rows, talker.num_kv_heads, settings.max_seq_len, talker.head_dim, device, model.dtype
         )
-        self._frame_cache = model.predictor.new_cache(rows)
+        sampling = effective_sampling(model.config.sampling, settings)
+        self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
+        self._penalty = sampling.repetition_penalty
+        self._strategy = STRATEGIES[settings.predictor](model.predictor, rows)
         self._hidden = torch.zeros(rows, talker.hidden_size, device=device, dtype=model.dtype)
         self._uniforms = torch.zeros(rows, max_frames + 1, model.config.predictor.num_code_groups, device=device)
         self._rows = torch.arange(rows, device=device)
-        self._code0, self._length, self._position, self._frame, self._segment_frame = torch.zeros(
-            5, rows, dtype=torch.long, device=device
-        ).unbind()
-        self._per_row = (
-            self._hidden, self._uniforms, self._code0, self._length, self._position, self._frame, self._segment_frame,
-        )  # fmt: skip
+        self._counters = torch.zeros(7, rows, dtype=torch.long, device=device)
+        (
+            self._code0, self._length, self._position, self._frame, self._segment_frame, self._min_frames,
+            self._trailing_length,
+        ) = self._counters  # fmt: skip
+        vocabulary = model.config.talker.codec_vocab_size
+        suppressed = torch.zeros(vocabulary, dtype=torch.bool)
+        suppressed[list(model.config.talker.suppressed_ids)] = True
+        self._suppressed = suppressed.to(device) if suppressed.any() else None
+        self._seen = self._trailing = None
+        if self._penalty != 1.0:
+            self._seen = torch.zeros(rows, vocabulary, dtype=torch.bool, device=device)
+        if pad is not None:
+            self._pad = pad
+            # no row can have more decode steps than its cache has positions
+            shape = (rows, settings.max_seq_len + 1, talker.hidden_size)
+            self._trailing = torch.zeros(shape, device=device, dtype=model.dtype)
+        tables = (self._hidden, self._uniforms, self._seen, self._trailing)
+        self._per_row = (*self._counters, *(table for table in tables if table is not None))
 
     def join(self, uniforms: np.ndarray) -> int:
         """Take a row for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
@@ -62,21 +82,26 @@ class DecodeBatch:
         self._frame[row] = 0
         return row
 
-    def prefill(self, row: int, prompt: PromptIds) -> int:
+    def prefill(self, row: int, prompt: Prompt, forced_frames: int | None = None, uniform: float | None = None) -> int:
         """Read a segment's prompt into a row and draw codebook 0 of its first frame.
 
         Returns that code. Frames already spoken by earlier segments keep counting.
+        ``forced_frames``: the end token is masked until then. ``uniform``: the random number to
+        draw with (None: the row's own for this frame).
         """
-        model, device = self.model, self.model.device
-        ids = torch.tensor(prompt.ids, device=device)
-        positions = torch.tensor(prompt.positions, device=device)
-        hidden = model.talker.prefill(model.talker.embed_text(ids), positions, self._cache, row)
+        hidden = self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
         self._hidden[row] = hidden
-        self._length[row] = self._longest[row] = len(prompt.ids)
-        self._position[row] = prompt.positions[-1] + 1
+        self._length[row] = self._longest[row] = len(prompt.embeds)
+        self._position[row] = prompt.next_position
         self._segment_frame[row] = 0
+        self._min_frames[row] = self.model.config.talker.min_frames if forced_frames is None else forced_frames
+        if self._seen is not None:
+            self._seen[row] = False
+        if self._trailing is not None:
+            self._set_trailing(row, prompt.trailing)
         rows = slice(row, row + 1)
-        self._code0[rows] = self._draw(hidden[None], rows)
+        number = None if uniform is None else self._uniforms.new_tensor([uniform])
+        self._code0[rows] = self._draw(hidden[None], rows, number)
         return int(self._code0[row])
 
     def step(self) -> np.ndarray:
@@ -89,15 +114,13 @@ class DecodeBatch:
             span = min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
         rows = slice(0, n)
         uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
-        codes = model.predictor.expand(
-            self._hidden[rows],
-            self._code0[rows],
-            uniforms,
-            self._frame_cache,
-            settings.predictor_temperature,
-            settings.predictor_top_k,
+        codes = expand(
+            model.predictor, self._strategy, self._hidden[rows], self._code0[rows], uniforms, self._draw_rest
         )
         embeds = model.predictor.embed_frame(codes, model.talker.codec_embedding.weight)
+        if self._trailing is not None:
+            coming = torch.minimum(self._segment_frame[rows], self._trailing_length[rows])
+            embeds = embeds + self._trailing[self._rows[rows], coming]
         hidden = model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
         for counter in (self._length, self._position, self._frame, self._segment_frame):
             counter[rows] += 1
@@ -126,14 +149,30 @@ class DecodeBatch:
 
     def _clear(self, rows: slice) -> None:
         """Idle rows stay at position 0, so that a full-shape step over them reads nothing old or out of range."""
-        for tensor in (self._hidden, self._code0, self._length, self._position, self._frame, self._segment_frame):
-            tensor[rows] = 0
+        self._hidden[rows] = 0
+        self._counters[:, rows] = 0
 
-    def _draw(self, hidden: Tensor, rows: slice) -> Tensor:
+    def _set_trailing(self, row: int, trailing: Tensor | None) -> None:
+        table, count = self._trailing, 0
+        if trailing is not None:
+            count = min(len(trailing), table.shape[1] - 1)
+            table[row, :count] = trailing[:count]
+        table[row, count] = self._pad
+        self._trailing_length[row] = count
+
+    def _draw(self, hidden: Tensor, rows: slice, uniforms: Tensor | None = None) -> Tensor:
         """Codebook 0 of the next frame from hidden [B, H]; the end token is masked in a segment's first frames."""
-        talker, settings = self.model.talker, self.settings
-        logits = talker.codec_head(hidden)
-        too_early = self._segment_frame[rows] < talker.config.min_frames
+        talker = self.model.talker
+        logits = talker.codec_head(hidden).float()
+        if self._seen is not None:
+            logits = penalise(logits, self._seen[rows], self._penalty)
+        too_early = self._segment_frame[rows] < self._min_frames[rows]
         logits[:, talker.config.codec_eos_id].masked_fill_(too_early, float("-inf"))
-        uniforms = self._uniforms[self._rows[rows], self._frame[rows], 0]
-        return sample(logits, settings.temperature, settings.top_k, uniforms)
+        if self._suppressed is not None:
+            logits.masked_fill_(self._suppressed, float("-inf"))
+        if uniforms is None:
+            uniforms = self._uniforms[self._rows[rows], self._frame[rows], 0]
+        code0 = self._draw_code0(logits, uniforms)
+        if self._seen is not None:
+            self._seen[self._rows[rows], code0] = True
+        return code0

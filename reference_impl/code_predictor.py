@@ -1,5 +1,7 @@
 """The code predictor: from the talker's hidden state and codebook 0 to the whole frame of 16 codes.
 
+The pieces of one step are here; ``predictor_strategies.py`` has the loop over the 15 steps.
+
 A frame is a sequence of its own, positions 0..15, with nothing carried over from the frame
 before. Position 0 holds the talker's hidden state, position 1 the embedding of code 0,
 position g the embedding of code g-1; the output at position g (1..15) predicts code g.
@@ -13,7 +15,6 @@ from torch import Tensor, nn
 from reference_impl.config import PredictorConfig
 from reference_impl.kv_cache import FrameCache
 from reference_impl.layers import TransformerStack
-from reference_impl.sampling import sample
 
 
 class CodePredictor(nn.Module):
@@ -24,6 +25,7 @@ class CodePredictor(nn.Module):
     """
 
     projected: Tensor
+    positions: Tensor
 
     def __init__(self, config: PredictorConfig, talker_hidden: int):
         super().__init__()
@@ -32,7 +34,15 @@ class CodePredictor(nn.Module):
         self.embeddings = nn.Parameter(torch.zeros(groups - 1, config.codebook_size, talker_hidden))
         self.heads = nn.Parameter(torch.zeros(groups - 1, config.codebook_size, hidden))
         self.input_projection = nn.Linear(talker_hidden, hidden) if talker_hidden != hidden else nn.Identity()
-        self.stack = TransformerStack(config.transformer, max_positions=groups)
+        # one position more than a frame has: the padded window of ``fixed_window``
+        self.stack = TransformerStack(config.transformer, max_positions=groups + 1)
+        self.register_buffer("positions", torch.empty(1, groups + 1, dtype=torch.long), persistent=False)
+        self.fill()
+
+    def fill(self) -> None:
+        """Number the positions of a frame; needed again after ``to_empty``."""
+        if not self.positions.is_meta:
+            self.positions.copy_(torch.arange(self.positions.shape[1]))
 
     def prepare(self, codec_embedding: Tensor) -> None:
         """Project every table once: ``projected`` [15 × V, hidden] holds the inputs for codes 0..14.
@@ -57,25 +67,20 @@ class CodePredictor(nn.Module):
             like.dtype,
         )
 
-    def expand(
-        self, hidden: Tensor, code0: Tensor, uniforms: Tensor, cache: FrameCache, temperature: float, top_k: int
-    ) -> Tensor:
-        """hidden [B, talker_hidden], code0 [B], uniforms [B, 16] (column g draws code g) -> codes [B, 16]."""
-        groups, size = self.config.num_code_groups, self.config.codebook_size
-        positions = torch.arange(groups, device=hidden.device)[None]
-        codes = [code0]
-        inputs = torch.stack([self.input_projection(hidden), self.projected[code0]], dim=1)
-        first = 0
-        for group in range(1, groups):
-            cache.start(first)
-            length = inputs.shape[1]
-            state = self.stack(inputs, positions[:, first : first + length], cache)[:, -1]
-            code = sample(state @ self.heads[group - 1].T, temperature, top_k, uniforms[:, group])
-            codes.append(code)
-            if group < groups - 1:
-                first += length
-                inputs = self.projected[code + group * size][:, None]
-        return torch.stack(codes, dim=1)
+    def first_inputs(self, hidden: Tensor, code0: Tensor) -> Tensor:
+        """Positions 0 and 1: hidden [B, talker_hidden], code0 [B] -> [B, 2, hidden]."""
+        if hidden.dim() != 2 or code0.shape != hidden.shape[:1]:
+            # [B, 1, H] with [B] would broadcast to a plausible wrong result
+            raise ValueError(f"hidden {tuple(hidden.shape)} and code0 {tuple(code0.shape)}: want [B, H] and [B]")
+        return torch.stack([self.input_projection(hidden), self.projected[code0]], dim=1)
+
+    def input_of(self, code: Tensor, group: int) -> Tensor:
+        """The input made of code ``group`` (0..14) [B] -> [B, hidden]; it belongs to position group + 1."""
+        return self.projected[code + group * self.config.codebook_size]
+
+    def logits(self, state: Tensor, group: int) -> Tensor:
+        """State at position ``group`` (1..15) [B, hidden] -> logits of code ``group`` [B, V]."""
+        return state @ self.heads[group - 1].T
 
     def embed_frame(self, codes: Tensor, codec_embedding: Tensor) -> Tensor:
         """The talker's next input: the sum of a frame's 16 embeddings. codes [B, 16] -> [B, talker_hidden]."""

@@ -1,7 +1,6 @@
-"""Shapes of the three stages: one frozen dataclass a stage, one preset a model.
+"""Shapes of the stages: one frozen dataclass a stage. The sizes are in ``presets.py``.
 
-Names follow the released ``config.json`` of Qwen3-TTS (12 Hz). Sizes of the released models
-come from the public configurations; those of ``tiny`` from the bundled checkpoint.
+Names follow the released ``config.json`` of Qwen3-TTS (12 Hz).
 """
 
 from __future__ import annotations
@@ -29,12 +28,32 @@ class TransformerConfig:
 
 
 @dataclass(frozen=True)
+class CodecControl:
+    """The control ids of the codec vocabulary that a released prompt is made of.
+
+    Tables map names in lower case to ids; ``dialects`` maps a speaker to the language (a key
+    of ``languages``) that replaces Chinese and "auto" when that speaker talks.
+    """
+
+    pad_id: int
+    bos_id: int
+    think_id: int
+    nothink_id: int
+    think_bos_id: int
+    think_eos_id: int
+    languages: dict[str, int]
+    speakers: dict[str, int]
+    dialects: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TalkerConfig:
     """Text and codec embeddings, the transformer, and the head for codebook 0.
 
     ``codec_vocab_size`` counts the codes of codebook 0 and the control ids;
     ``text_hidden_size`` None means that text embeddings are ``hidden_size`` wide and need no
-    projection. ``min_frames``: the end token is masked until this many frames exist.
+    projection. ``min_frames``: the end token is masked until this many frames exist. Ids from
+    ``first_suppressed_id`` on, except the end token, are never drawn (None: all may be).
     """
 
     transformer: TransformerConfig
@@ -43,6 +62,14 @@ class TalkerConfig:
     codec_eos_id: int
     text_hidden_size: int | None = None
     min_frames: int = 2
+    first_suppressed_id: int | None = None
+    control: CodecControl | None = None
+
+    @property
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that are never drawn."""
+        first = self.codec_vocab_size if self.first_suppressed_id is None else self.first_suppressed_id
+        return tuple(i for i in range(first, self.codec_vocab_size) if i != self.codec_eos_id)
 
 
 @dataclass(frozen=True)
@@ -107,15 +134,111 @@ class TextConfig:
 
 
 @dataclass(frozen=True)
+class ReleasedTextConfig:
+    """The text front end of the released models: control ids of the text vocabulary, and the task.
+
+    ``task``: ``custom_voice`` (speakers by name), ``voice_design`` (a description speaks) or
+    ``base`` (a recording is cloned). ``instructions``: whether the checkpoint follows them
+    (the 0.6B CustomVoice model does not).
+    """
+
+    task: str
+    instructions: bool
+    tts_pad_id: int = 151671
+    tts_bos_id: int = 151672
+    tts_eos_id: int = 151673
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How codes are drawn; a server may override each field. Temperature 0 takes the largest logit.
+
+    ``keep_ties``: ids whose logit equals the ``top_k``-th largest stay in, as in transformers.
+    Without it exactly ``top_k`` remain, and they are drawn from by falling logit (the tiny
+    voice: fewer kernels, and codes that its seeds have always given).
+    """
+
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.05
+    predictor_temperature: float = 0.9
+    predictor_top_k: int = 50
+    predictor_top_p: float = 1.0
+    keep_ties: bool = True
+
+
+@dataclass(frozen=True)
+class SpeakerEncoderConfig:
+    """ECAPA-TDNN: a log-mel spectrogram in, one vector of the talker's width out.
+
+    The lists hold one entry a block; the last block joins the others. Spectrogram: ``mel_bins``
+    Slaney bands over 0 Hz to half the sample rate, windows of ``fft_size`` samples every ``hop``.
+    """
+
+    output_size: int
+    channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
+    kernels: tuple[int, ...] = (5, 3, 3, 3, 1)
+    dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
+    res2net_scale: int = 8
+    squeeze_channels: int = 128
+    attention_channels: int = 128
+    mel_bins: int = 128
+    fft_size: int = 1024
+    hop: int = 256
+    sample_rate_hz: int = 24000
+
+
+@dataclass(frozen=True)
+class CodecEncoderConfig:
+    """The Mimi encoder: 24 kHz samples in, 16 codes a frame out.
+
+    ``ratios``: the strides from the samples on (960 in all), before a last stride of 2.
+    ``num_books``: residual codebooks in the file; only the first ``num_code_groups`` are used.
+    """
+
+    ratios: tuple[int, ...] = (4, 5, 6, 8)
+    num_filters: int = 64
+    hidden_size: int = 512
+    num_layers: int = 8
+    num_heads: int = 8
+    head_dim: int = 64
+    intermediate_size: int = 2048
+    sliding_window: int = 250
+    kernel: int = 7
+    last_kernel: int = 3
+    residual_kernel: int = 3
+    compress: int = 2
+    downsample_stride: int = 2
+    codebook_size: int = 2048
+    codebook_dim: int = 256
+    num_books: int = 32
+    num_semantic_books: int = 1
+    num_code_groups: int = 16
+    rope_theta: float = 10000.0
+    norm_eps: float = 1e-5
+
+
+@dataclass(frozen=True)
 class ModelConfig:
-    """One complete model. ``frame_rate_hz`` × ``samples_per_frame`` = ``sample_rate_hz``."""
+    """One complete model. ``frame_rate_hz`` × ``samples_per_frame`` = ``sample_rate_hz``.
+
+    ``cuda_dtype``: the type that ``dtype=auto`` means on CUDA (float32 on a CPU).
+    ``max_frames``: the most frames a released checkpoint speaks. The encoders are there only
+    where a checkpoint clones voices.
+    """
 
     name: str
     talker: TalkerConfig
     predictor: PredictorConfig
     code2wav: Code2WavConfig
-    text: TextConfig = field(default_factory=TextConfig)
+    text: TextConfig | ReleasedTextConfig = field(default_factory=TextConfig)
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
     sample_rate_hz: int = 24000
+    cuda_dtype: str = "float32"
+    max_frames: int = 8191
+    speaker_encoder: SpeakerEncoderConfig | None = None
+    codec_encoder: CodecEncoderConfig | None = None
 
     @property
     def frame_rate_hz(self) -> float:
@@ -127,77 +250,45 @@ class ModelConfig:
         return json.dumps(asdict(self), indent=1)
 
 
-TINY = ModelConfig(
-    name="tiny",
-    talker=TalkerConfig(
-        transformer=TransformerConfig(
-            hidden_size=320,
-            num_layers=6,
-            num_heads=4,
-            num_kv_heads=2,
-            head_dim=64,
-            intermediate_size=800,
-            rope_theta=10000.0,
-        ),
-        text_vocab_size=36,
-        codec_vocab_size=513,
-        codec_eos_id=512,
-        min_frames=4,
-    ),
-    predictor=PredictorConfig(
-        transformer=TransformerConfig(
-            hidden_size=256,
-            num_layers=3,
-            num_heads=4,
-            num_kv_heads=2,
-            head_dim=64,
-            intermediate_size=640,
-            rope_theta=10000.0,
-        ),
-        codebook_size=512,
-    ),
-    code2wav=Code2WavConfig(
-        codebook_size=512,
-        codebook_dim=128,
-        latent_dim=192,
-        hidden_size=192,
-        num_heads=3,
-        head_dim=64,
-        intermediate_size=512,
-        num_layers=3,
-        sliding_window=8,
-        decoder_dim=256,
-    ),
-)
-
-PRESETS = {"tiny": TINY}
-
-
 def config_from_json(path: Path) -> ModelConfig:
     """Read a ``config.json`` written by :meth:`ModelConfig.to_json`.
 
     Raises CheckpointError for a missing file, bad JSON, or missing and unknown fields.
     """
+    raw = read_json(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        sampling = raw.get("sampling", {"temperature": 0.7, "predictor_temperature": 0.7})
+        return ModelConfig(
+            name=raw["name"],
+            talker=_with_transformer(TalkerConfig, raw["talker"]),
+            predictor=_with_transformer(PredictorConfig, raw["predictor"]),
+            code2wav=Code2WavConfig(**_tuples(raw["code2wav"])),
+            text=TextConfig(**raw["text"]),
+            sampling=SamplingConfig(**{"repetition_penalty": 1.0, "keep_ties": False, **sampling}),
+            sample_rate_hz=raw["sample_rate_hz"],
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: field {error}; write the file with ModelConfig.to_json") from None
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a checkpoint folder. Raises CheckpointError if it is missing or broken."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(
             f"{path}: no such file; a checkpoint folder holds config.json and *.safetensors"
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: not a JSON file: {error}") from None
-    try:
-        return ModelConfig(
-            name=raw["name"],
-            talker=_with_transformer(TalkerConfig, raw["talker"]),
-            predictor=_with_transformer(PredictorConfig, raw["predictor"]),
-            code2wav=Code2WavConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in raw["code2wav"].items()}),
-            text=TextConfig(**raw["text"]),
-            sample_rate_hz=raw["sample_rate_hz"],
-        )
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: field {error}; write the file with ModelConfig.to_json") from None
+
+
+def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
 
 
 def _with_transformer(cls: type, raw: dict[str, Any]) -> Any:
-    return cls(**{**raw, "transformer": TransformerConfig(**raw["transformer"])})
+    nested = {"transformer": TransformerConfig(**raw["transformer"])}
+    if raw.get("control"):
+        nested["control"] = CodecControl(**raw["control"])
+    return cls(**{**raw, **nested})

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from reference_impl.config import TINY
+from reference_impl.presets import TINY
 
 
 def _layer_name(name: str) -> str:

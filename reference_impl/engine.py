@@ -7,24 +7,20 @@ finished ones leave. Talker and code predictor run in this thread, Code2Wav in a
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from omni_bench.errors import CheckpointError, ConfigError, EngineError
+from omni_bench.errors import EngineError
 from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import BUNDLED, Model, load_model
-from reference_impl.config import PRESETS
+from reference_impl.checkpoint import Model
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -36,14 +32,14 @@ from reference_impl.engine_api import (
     RequestRejected,
     SpeechRequest,
 )
-from reference_impl.sampling import request_uniforms
+from reference_impl.loading import MAX_FRAMES, Origin, load_weights, prompt_builder
+from reference_impl.prompt import Segment
+from reference_impl.sampling import request_uniforms, segment_uniform
 from reference_impl.settings import ServerSettings
 from reference_impl.streaming import AudioJob, AudioWorker, ChunkSchedule
-from reference_impl.tokenizer import CharTokenizer, PromptIds
 
 log = logging.getLogger("reference_impl.engine")
 
-MAX_FRAMES = 2048  # 164 s: the most one request may speak
 PREFILLS_PER_STEP = 8  # joining requests delay the running ones by at most this many prompts a frame
 
 
@@ -53,11 +49,12 @@ class Running:
 
     request: SpeechRequest
     on_event: Callable[[Event], None]
-    prompts: list[PromptIds]
+    segments: list[Segment]
     max_frames: int
     schedule: ChunkSchedule
     segment: int = 0
     segment_frames: int = 0
+    cut_segments: int = 0
     row: int = -1
     stream: int = -1
     codes: list[np.ndarray] = field(default_factory=list)
@@ -69,7 +66,7 @@ class Running:
     @property
     def prompt_tokens(self) -> int:
         """Text tokens of all segments."""
-        return sum(len(prompt.ids) for prompt in self.prompts)
+        return sum(segment.text_tokens for segment in self.segments)
 
     def emit(self, event: Event) -> None:
         """Pass an event on; nothing follows the end."""
@@ -80,7 +77,7 @@ class Running:
 
 @dataclass
 class Counters:
-    """What :class:`EngineStats` reports, as plain numbers that only the engine's thread changes."""
+    """What :class:`EngineStats` reports. Ends are counted under the engine's lock, the rest by its thread."""
 
     requests: int = 0
     stop: int = 0
@@ -91,19 +88,20 @@ class Counters:
     steps: int = 0
     step_s: float = 0.0
     prefill_s: float = 0.0
+    code2wav_before_s: float = 0.0  # of the warm-up
 
 
 class Engine:
     """Implements :class:`reference_impl.engine_api.EngineLike`."""
 
-    def __init__(self, model: Model, settings: ServerSettings, checkpoint_sha256: str):
+    def __init__(self, model: Model, settings: ServerSettings, origin: Origin):
         self.model, self.settings = model, settings
         self.model_name = model.config.name
         self.sample_rate_hz = model.config.sample_rate_hz
-        self._tokenizer = CharTokenizer(model.config.text)
-        self.voices = self._tokenizer.voices
-        self._checkpoint_sha256 = checkpoint_sha256
-        self._batch = DecodeBatch(model, settings, MAX_FRAMES)
+        self._prompts = prompt_builder(model)
+        self.voices = self._prompts.voices
+        self._origin = origin
+        self._batch = DecodeBatch(model, settings, MAX_FRAMES, self._prompts.pad)
         # twice the rows: a request whose last audio is still being decoded does not keep its row
         self._audio = AudioWorker(model, 2 * settings.max_batch, self._fail)
         self._waiting: deque[Running] = deque()
@@ -118,8 +116,8 @@ class Engine:
 
     def submit(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
         """See :meth:`EngineLike.submit`."""
-        prompts = self._tokenizer.prompts(request.text, request.voice)
-        longest = max(len(p.ids) for p in prompts)
+        segments = self._prompts.segments(request)
+        longest = max(segment.length for segment in segments)
         if longest + self.model.config.talker.min_frames > self.settings.max_seq_len:
             raise RequestRejected(
                 f"a segment needs {longest} positions; this server's max_seq_len is {self.settings.max_seq_len}",
@@ -128,7 +126,7 @@ class Engine:
         running = Running(
             request,
             on_event,
-            prompts,
+            segments,
             min(request.max_new_tokens or MAX_FRAMES, MAX_FRAMES),
             ChunkSchedule(self.settings.first_chunk_frames, self.settings.chunk_frames),
         )
@@ -145,9 +143,15 @@ class Engine:
     def cancel(self, request_id: str) -> None:
         """See :meth:`EngineLike.cancel`."""
         with self._wake:
-            for running in (*self._waiting, *self._running):
+            for running in self._running:
                 if running.request.request_id == request_id:
                     running.cancelled = True
+            waiting = [r for r in self._waiting if r.request.request_id == request_id]
+            for running in waiting:
+                self._waiting.remove(running)
+                self._counters.cancelled += 1
+        for running in waiting:
+            running.emit(Finished("cancelled", 0, running.prompt_tokens))
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineLike.stats`."""
@@ -164,7 +168,7 @@ class Engine:
             frames_total=c.frames,
             steps_total=c.steps,
             step_seconds_total=c.step_s,
-            code2wav_seconds_total=self._audio.busy_s,
+            code2wav_seconds_total=self._audio.busy_s - c.code2wav_before_s,
             prefill_seconds_total=c.prefill_s,
         )
 
@@ -174,12 +178,14 @@ class Engine:
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         return {
             "model": self.model_name,
-            "checkpoint_sha256": self._checkpoint_sha256,
+            "checkpoint_sha256": self._origin.sha256,
+            **({"weights": self._origin.note} if self._origin.note else {}),
             "device": str(device),
             "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
+            "predictor": self.settings.predictor,
             "max_batch": self.settings.max_batch,
             "deterministic": self.settings.deterministic,
         }
@@ -194,7 +200,7 @@ class Engine:
     def warm_up(self) -> None:
         """Speak one word and forget it in the counters, so that the first request pays for no lazy initialisation."""
         done = threading.Event()
-        request = SpeechRequest("warm-up", "Ready.", self.voices[0], seed=0, max_new_tokens=12)
+        request = self._prompts.warm_up_request()
         outcome: list[Event] = []
 
         def on_event(event: Event) -> None:
@@ -207,7 +213,7 @@ class Engine:
             raise EngineError("the engine did not finish its warm-up sentence within 120 s")
         if isinstance(outcome[0], Failed):
             raise EngineError(outcome[0].message)
-        self._counters = Counters()
+        self._counters = Counters(code2wav_before_s=self._audio.busy_s)
 
     def _fail(self, error: Exception) -> None:
         """Called by the Code2Wav thread when it cannot go on."""
@@ -251,21 +257,15 @@ class Engine:
             with self._wake:
                 if not self._waiting or len(self._running) == self.settings.max_batch:
                     return
-                running = self._waiting[0]
-                if not running.cancelled:
-                    stream = self._audio.open()
-                    if stream is None:
-                        # Code2Wav is behind: with nothing else to do, look again shortly
-                        if not self._running:
-                            self._wake.wait(timeout=0.005)
-                        return
-                    running.stream = stream
-                    self._running.append(running)
-                self._waiting.popleft()
-            if running.cancelled:
-                self._counters.cancelled += 1
-                running.emit(Finished("cancelled", 0, running.prompt_tokens))
-                continue
+                stream = self._audio.open()
+                if stream is None:
+                    # Code2Wav is behind: with nothing else to do, look again shortly
+                    if not self._running:
+                        self._wake.wait(timeout=0.005)
+                    return
+                running = self._waiting.popleft()
+                running.stream = stream
+                self._running.append(running)
             uniforms = request_uniforms(
                 running.request.seed, running.max_frames + 1, self.model.config.predictor.num_code_groups
             )
@@ -274,8 +274,16 @@ class Engine:
 
     def _prefill(self, running: Running) -> None:
         started = time.perf_counter()
-        self._batch.prefill(running.row, running.prompts[running.segment])
+        segment = running.segments[running.segment]
+        prompt = self._prompts.build(segment)
+        # the draw that ended the segment before used this frame's number: take one from another stream
+        draw = segment_uniform(running.request.seed, running.segment) if running.segment else None
+        self._batch.prefill(running.row, prompt, segment.forced_frames, draw)
         running.segment_frames = 0
+        if prompt.reference_codes is not None:
+            # the decoder hears the reference first, so that the voice goes on without a seam
+            heard = prompt.reference_codes.cpu().numpy()
+            self._audio.submit(AudioJob(running.stream, running.emit, heard, silent=True))
         self._counters.prefill_s += time.perf_counter() - started
 
     def _step(self) -> None:
@@ -300,19 +308,27 @@ class Engine:
 
     def _advance(self, running: Running, next_code0: int) -> None:
         """Decide whether a request goes on, starts its next segment, or ends."""
-        prompt = running.prompts[running.segment]
-        room = min(prompt.max_frames, self.settings.max_seq_len - len(prompt.ids))
+        segment = running.segments[running.segment]
+        room = min(segment.max_frames, self.settings.max_seq_len - segment.length)
+        ended = next_code0 == self.model.config.talker.codec_eos_id
+        if segment.forced_frames is not None:
+            ended = running.segment_frames >= segment.forced_frames
         if running.cancelled:
             running.finish_reason = "cancelled"
-        elif next_code0 == self.model.config.talker.codec_eos_id:
+        elif ended or running.segment_frames >= room:
+            if not ended:
+                running.cut_segments += 1
+                log.warning(
+                    "%s: segment %d did not stop within %d frames", running.request.request_id, running.segment, room
+                )
             running.segment += 1
-            if running.segment == len(running.prompts):
-                running.finish_reason = "stop"
+            if running.segment == len(running.segments):
+                running.finish_reason = "length" if running.cut_segments else "stop"
             elif len(running.codes) >= running.max_frames:
                 running.finish_reason = "length"
             else:
                 self._prefill(running)
-        elif len(running.codes) >= running.max_frames or running.segment_frames >= room:
+        elif len(running.codes) >= running.max_frames:
             running.finish_reason = "length"
 
     def _unsent(self, running: Running) -> np.ndarray:
@@ -339,62 +355,18 @@ class Engine:
             if event is end:
                 with self._wake:
                     self._draining.discard(running)
-                setattr(self._counters, reason, getattr(self._counters, reason) + 1)
+                    setattr(self._counters, reason, getattr(self._counters, reason) + 1)
             running.emit(event)
 
         self._audio.submit(AudioJob(running.stream, on_event, codes, end))
 
 
 def build_engine(settings: ServerSettings) -> Engine:
-    """Load a checkpoint and start its engine, warmed up by one short sentence.
+    """Load the weights and start their engine, warmed up by one short sentence.
 
-    Raises ConfigError for an unknown preset, device or dtype and CheckpointError for weights
-    that cannot be loaded.
+    Raises ConfigError and CheckpointError as :func:`reference_impl.loading.load_weights` does.
     """
-    if settings.preset not in PRESETS:
-        raise ConfigError(f"reference.preset={settings.preset!r} is unknown; valid: {', '.join(PRESETS)}")
-    folder = BUNDLED[settings.preset] if settings.checkpoint == "bundled" else Path(settings.checkpoint)
-    if not folder.is_dir():
-        raise CheckpointError(f"reference.checkpoint={settings.checkpoint!r}: no such folder (or the word 'bundled')")
-    device = resolve_device(settings.device)
-    # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3
-    torch.backends.cudnn.allow_tf32 = False
-    if device.type == "cpu":
-        torch.set_num_threads(settings.threads or default_threads())
-    model = load_model(folder, device, resolve_dtype(settings.dtype), settings.max_seq_len, MAX_FRAMES + 1)
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        digest.update(path.read_bytes())
-    engine = Engine(model, settings, digest.hexdigest())
+    model, origin = load_weights(settings)
+    engine = Engine(model, settings, origin)
     engine.warm_up()
     return engine
-
-
-def default_threads() -> int:
-    """Threads inside one operation on a CPU: half the cores, at most 4.
-
-    The engine and Code2Wav run side by side, each with this many. More than the cores can
-    serve is far slower than fewer: the threads of an operation wait for each other.
-    """
-    return max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-
-
-def resolve_device(name: str) -> torch.device:
-    """``auto``: CUDA where there is one, else the CPU. Raises ConfigError for anything that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"reference.device={name!r} is unknown; valid: auto, cpu, cuda, cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"reference.device={name!r}: PyTorch {torch.__version__} sees no CUDA device here")
-    return device
-
-
-def resolve_dtype(name: str) -> torch.dtype:
-    """``auto`` is float32: the tiny voice is too small for a narrower type to pay."""
-    types = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
-    if name not in types:
-        raise ConfigError(f"reference.dtype={name!r} is unknown; valid: {', '.join(types)}")
-    return types[name]

@@ -16,7 +16,14 @@ from omni_bench.errors import EngineError
 
 @dataclass(frozen=True)
 class SpeechRequest:
-    """One utterance to speak. ``text`` is as the client sent it; ``seed`` fixes the sampling."""
+    """One utterance to speak. ``text`` is as the client sent it; ``seed`` fixes the sampling.
+
+    ``instructions`` describe how to speak (or the voice itself, with a VoiceDesign checkpoint).
+    ``reference_audio`` float32 [samples], mono, at the engine's sample rate, is what a Base
+    checkpoint clones; with ``reference_text``, what was said in it, in context. A checkpoint
+    that cannot follow one of these ignores it. ``streaming_text``: the text reaches the talker
+    token by token, one a frame (None: the checkpoint's habit).
+    """
 
     request_id: str
     text: str
@@ -24,6 +31,10 @@ class SpeechRequest:
     seed: int
     max_new_tokens: int | None = None
     language: str | None = None
+    instructions: str | None = None
+    reference_audio: Any = None
+    reference_text: str | None = None
+    streaming_text: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,14 @@ class PrefillView:
         return Attended(keys, values, None, causal=True)
 
 
+class WholeView:
+    """A whole sequence in one pass, nothing kept: causal attention over the new positions."""
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> Attended:
+        """keys/values [B, kv_heads, T, head_dim]."""
+        return Attended(keys, values, None, causal=True)
+
+
 class DecodeView:
     """One new position for each of the first ``rows`` slots, behind ``lengths`` [rows] earlier ones.
 

@@ -45,11 +45,20 @@ class RotaryTable(nn.Module):
 
     def __init__(self, head_dim: int, theta: float, max_positions: int):
         super().__init__()
-        exponent = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
-        angle = torch.arange(max_positions, dtype=torch.float32)[:, None] * theta**-exponent
+        self._head_dim, self._theta = head_dim, theta
+        for name in ("cos", "sin"):
+            self.register_buffer(name, torch.empty(max_positions, head_dim), persistent=False)
+        self.fill()
+
+    def fill(self) -> None:
+        """Compute the table, on the CPU whatever the module's device; needed again after ``to_empty``."""
+        if self.cos.is_meta:
+            return
+        exponent = torch.arange(0, self._head_dim, 2, dtype=torch.float32) / self._head_dim
+        angle = torch.arange(len(self.cos), dtype=torch.float32)[:, None] * self._theta**-exponent
         angle = torch.cat([angle, angle], dim=-1)
-        self.register_buffer("cos", angle.cos(), persistent=False)
-        self.register_buffer("sin", angle.sin(), persistent=False)
+        self.cos.copy_(angle.cos())
+        self.sin.copy_(angle.sin())
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """positions [..., T] -> cos, sin [..., T, 1, head_dim] (broadcast over heads)."""

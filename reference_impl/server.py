@@ -17,6 +17,7 @@ from aiohttp import web
 from omni_bench.errors import EngineError, OmniBenchError, TargetError
 from reference_impl.app import SERVER, SpeechServer, create_app
 from reference_impl.engine_api import EngineLike
+from reference_impl.settings import LISTENING_ON
 
 __all__ = ["create_app", "serve"]
 
@@ -76,7 +77,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
         log.warning("other machines can reach this server; it asks nobody for a key")
     for address in runner.addresses:
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        log.info("listening on http://%s:%d", shown, address[1])
+        log.info("%shttp://%s:%d", LISTENING_ON, shown, address[1])
 
 
 async def _run(server: SpeechServer, engine_factory: Callable[[], EngineLike], stop: asyncio.Event) -> None:

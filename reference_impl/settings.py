@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import get_type_hints
 
 from omni_bench.errors import ConfigError
+
+PREDICTOR_STRATEGIES = ("kv_cache", "reprefill", "fixed_window")
+DTYPES = ("auto", "float32", "bfloat16")
+BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
+"""Presets whose weights come with the package, and where they are."""
+
+LISTENING_ON = "listening on "
+"""Goes before the server's own address in its log, which is how who launched it learns the port."""
 
 
 @dataclass(frozen=True)
@@ -14,13 +23,17 @@ class ServerSettings:
     """How the reference engine runs.
 
     ``preset``/``checkpoint``: which model and weights (``bundled`` is the tiny voice shipped
-    with the package). ``max_batch``: requests decoded together; more wait. ``max_queue``:
+    with the package, ``random`` any preset with weights that speak noise, anything else a
+    folder, whose own configuration then counts and not the preset's). ``max_batch``: requests
+    decoded together; more wait. ``max_queue``:
     waiting requests beyond which a new one is refused (429). ``max_seq_len``: positions of
     the talker's KV cache a slot (text + frames of one segment). ``deterministic``: every
     step runs at the fixed batch shape ``max_batch`` so that a request's codes cannot depend
     on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
-    later chunks double up to ``chunk_frames``. ``threads``: PyTorch threads inside one
-    operation on a CPU (None: half the cores, at most 4; Code2Wav runs beside the talker).
+    later chunks double up to ``chunk_frames``. ``predictor``: one of PREDICTOR_STRATEGIES.
+    The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
+    likeliest code. ``threads``: PyTorch threads inside one operation on a CPU (None: half the
+    cores, at most 4; Code2Wav runs beside the talker).
     """
 
     preset: str = "tiny"
@@ -33,10 +46,14 @@ class ServerSettings:
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8
-    temperature: float = 0.7
-    top_k: int = 50
-    predictor_temperature: float = 0.7
-    predictor_top_k: int = 50
+    predictor: str = "kv_cache"
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    predictor_temperature: float | None = None
+    predictor_top_k: int | None = None
+    predictor_top_p: float | None = None
     threads: int | None = None
 
     def to_json(self) -> str:
@@ -59,7 +76,7 @@ class ServerSettings:
         types = get_type_hints(cls)
         for key, value in values.items():
             # JSON writes 1.0 as 1; a bool is an int to isinstance but never meant as one.
-            accepted = types[key] | int if types[key] is float else types[key]
+            accepted = types[key] | int if types[key] in (float, float | None) else types[key]
             if not isinstance(value, accepted) or (isinstance(value, bool) and types[key] is not bool):
                 wanted = getattr(types[key], "__name__", str(types[key]))
                 raise ConfigError(f"--settings: {key} must be of type {wanted}, not {type(value).__name__}: {value!r}")

@@ -46,12 +46,16 @@ class ChunkSchedule:
 
 @dataclass(frozen=True)
 class AudioJob:
-    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event."""
+    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event.
+
+    ``silent``: the frames are decoded for what follows them and their audio is dropped.
+    """
 
     slot: int
     on_event: Callable[[Event], None]
     codes: np.ndarray | None
     end: Event | None = None
+    silent: bool = False
 
 
 class AudioWorker:
@@ -123,7 +127,8 @@ class AudioWorker:
 
     def _work(self, jobs: list[AudioJob]) -> None:
         for job, pcm in self._decode([job for job in jobs if job.codes is not None]):
-            job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
+            if not job.silent:
+                job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
         for job in jobs:
             if job.end is not None:
                 self._state.reset(job.slot)

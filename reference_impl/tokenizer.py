@@ -22,6 +22,17 @@ class PromptIds:
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     max_frames: int
+    forced_frames: int | None = None
+
+    @property
+    def length(self) -> int:
+        """Positions of the prompt."""
+        return len(self.ids)
+
+    @property
+    def text_tokens(self) -> int:
+        """Every id counts."""
+        return len(self.ids)
 
 
 class CharTokenizer:

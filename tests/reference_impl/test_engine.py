@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -159,6 +159,41 @@ def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):
     assert np.array_equal(second.end.codes, speak(engine, request(1, seed=50))[0].end.codes)
 
 
+def test_cancelling_while_a_request_is_admitted_ends_it_and_nobody_else(engine, monkeypatch):
+    """The cancel falls between leaving the queue and taking a row."""
+    join = engine._batch.join
+
+    def cancel_first(uniforms):
+        engine.cancel("late")
+        return join(uniforms)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._batch, "join", cancel_first)
+        late, other = speak(engine, SpeechRequest("late", TEXTS[0], "heart", seed=1), request(1))
+    assert late.end.reason == "cancelled"
+    assert other.end.reason == "stop"
+    assert speak(engine, request(2))[0].end.reason == "stop"
+
+
+def test_a_waiting_request_can_be_cancelled_and_leaves_the_queue(engine):
+    sinks = [Spoken() for _ in range(20)]
+    for i, sink in enumerate(sinks):
+        engine.submit(request(i, max_new_tokens=8), sink)
+    for i in range(16, 20):
+        engine.cancel(f"r{i}")
+    reasons = [s.wait().end.reason for s in sinks]
+    assert reasons[:16] == ["length"] * 16
+    assert set(reasons[16:]) <= {"cancelled", "length"}
+    assert engine.stats().waiting == 0
+
+
+def test_a_segment_that_does_not_stop_gives_way_to_the_next(engine, monkeypatch):
+    build = engine._prompts.segments
+    monkeypatch.setattr(engine._prompts, "segments", lambda asked: [replace(s, max_frames=5) for s in build(asked)])
+    spoken = speak(engine, request(0, f"{TEXTS[0]} {TEXTS[1]}"))[0]
+    assert (spoken.end.reason, spoken.end.frames) == ("length", 10)
+
+
 @pytest.mark.parametrize(
     ("text", "voice", "param"),
     [("Hello.", "alloy", "voice"), ("!!! ...", "heart", "input"), ("你好", "heart", "input")],
@@ -230,6 +265,8 @@ def test_an_error_in_the_loop_reaches_every_caller(monkeypatch):
         ({"preset": "huge"}, ConfigError, "valid: tiny"),
         ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
         ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
+        ({"predictor": "graph"}, ConfigError, "valid: kv_cache, reprefill, fixed_window"),
+        ({"preset": "qwen3_tts_0_6b"}, CheckpointError, "no weights of qwen3_tts_0_6b come with this package"),
         ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
     ],
 )

@@ -1,0 +1,316 @@
+"""The training side of the codec: an encoder, residual vector quantisation, and Code2Wav with gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from reference_impl.code2wav import Code2Wav
+from reference_impl.code2wav_layers import SnakeBeta, WindowLayer
+from reference_impl.config import Code2WavConfig
+from reference_impl.layers import RMSNorm, RotaryTable
+from reference_impl.training.codebooks import CodebookLearner
+from reference_impl.training.teacher import LABELS_PER_FRAME, PHONEMES, SAMPLE_RATE_HZ
+
+MEL_FFT, MEL_HOP, MEL_BANDS = 1024, 240, 100
+MEL_FLOOR = 1e-4
+WIDTH, HEADS, FEED_FORWARD, LAYERS, WINDOW = 256, 4, 640, 3, 8
+
+
+def mel_filters(fft_size: int, bands: int) -> Tensor:
+    """Triangular filters of unit sum, evenly spaced on the mel scale from 0 Hz to 12 kHz: [bands, fft_size / 2 + 1]."""
+    edges_mel = torch.linspace(0, 2595 * math.log10(1 + SAMPLE_RATE_HZ / 2 / 700), bands + 2)
+    edges = 700 * (10 ** (edges_mel / 2595) - 1)
+    bins = torch.linspace(0, SAMPLE_RATE_HZ / 2, fft_size // 2 + 1)
+    low, centre, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    weights = torch.minimum((bins - low) / (centre - low), (high - bins) / (high - centre)).clamp(min=0)
+    return weights / weights.sum(1, keepdim=True).clamp(min=1e-8)
+
+
+def spectrum(wave: Tensor, fft_size: int, hop: int, window: Tensor) -> Tensor:
+    """Magnitudes of a centred Hann STFT: [B, samples] -> [B, bins, frames], float32, smooth at zero."""
+    x = torch.stft(wave.float(), fft_size, hop, fft_size, window, return_complex=True)
+    return (x.real.square() + x.imag.square() + 1e-9).sqrt()
+
+
+class SymmetricConvNeXt(nn.Module):
+    """Depthwise conv of 7 looking both ways, LayerNorm, two linear layers with GELU, residual."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.dwconv = nn.Conv1d(channels, channels, 7, padding=3, groups=channels)
+        self.norm = nn.LayerNorm(channels, eps=1e-6)
+        self.pwconv1 = nn.Linear(channels, 3 * channels)
+        self.pwconv2 = nn.Linear(3 * channels, channels)
+        self.gamma = nn.Parameter(torch.full((channels,), 0.1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, channels, T], same shape out."""
+        y = self.pwconv2(F.gelu(self.pwconv1(self.norm(self.dwconv(x).transpose(1, 2)))))
+        return x + (self.gamma * y).transpose(1, 2)
+
+
+class Encoder(nn.Module):
+    """Log-mel spectrogram at 100 Hz -> ConvNeXt with strides 2, 2, 2 -> windowed attention -> latent at 12.5 Hz.
+
+    Training only; it looks eight frames both ways.
+    """
+
+    filters: Tensor
+    window: Tensor
+
+    def __init__(self, config: Code2WavConfig, max_frames: int = 256):
+        super().__init__()
+        self.register_buffer("filters", mel_filters(MEL_FFT, MEL_BANDS), persistent=False)
+        self.register_buffer("window", torch.hann_window(MEL_FFT), persistent=False)
+        self.input_conv = nn.Conv1d(MEL_BANDS, WIDTH, 5, padding=2)
+        stages: list[nn.Module] = []
+        for _ in range(3):
+            down = nn.Conv1d(WIDTH, WIDTH, 4, stride=2, padding=1)
+            stages += [SymmetricConvNeXt(WIDTH), down, SymmetricConvNeXt(WIDTH)]
+        self.stages = nn.ModuleList(stages)
+        shape = replace(config, hidden_size=WIDTH, num_heads=HEADS, intermediate_size=FEED_FORWARD)
+        self.layers = nn.ModuleList(WindowLayer(shape) for _ in range(LAYERS))
+        for layer in self.layers:
+            nn.init.constant_(layer.attention_scale, 0.1)
+            nn.init.constant_(layer.mlp_scale, 0.1)
+        self.norm = RMSNorm(WIDTH, config.rms_norm_eps)
+        self.rotary = RotaryTable(config.head_dim, config.rope_theta, max_frames)
+        self.output = nn.Linear(WIDTH, config.codebook_dim)
+
+    def log_mel(self, wave: Tensor) -> Tensor:
+        """[B, 1920 × T] -> [B, 100, 8 × T]."""
+        with torch.autocast(wave.device.type, enabled=False):
+            magnitude = spectrum(wave, MEL_FFT, MEL_HOP, self.window)[..., :-1]
+            return (self.filters @ magnitude).clamp(min=MEL_FLOOR).log() / 3 + 1
+
+    def forward(self, wave: Tensor) -> Tensor:
+        """[B, 1920 × T] in [-1, 1] -> [B, T, codebook_dim]."""
+        x = self.input_conv(self.log_mel(wave))
+        for stage in self.stages:
+            x = stage(x)
+        x = x.transpose(1, 2)
+        steps = torch.arange(x.shape[1], device=x.device)
+        mask = ((steps[:, None] - steps[None]).abs() < WINDOW)[None, None]
+        rope = self.rotary(steps[None])
+        for layer in self.layers:
+            x = layer(x, rope, mask, None)
+        return self.output(self.norm(x))
+
+
+class Quantised:
+    """What :meth:`Quantiser.forward` returns.
+
+    ``latent`` [B, T, codebook_dim] (gradients pass straight through), ``codes`` [B, 16, T],
+    ``semantic`` [B, T, inner] (codebook 0's vector, straight through), ``commitment``: how far
+    the encoder is from what was chosen.
+    """
+
+    def __init__(self, latent: Tensor, codes: Tensor, semantic: Tensor, commitment: Tensor):
+        self.latent, self.codes, self.semantic, self.commitment = latent, codes, semantic, commitment
+
+
+class Quantiser(nn.Module):
+    """Split residual quantisation with the codebooks and output projections of a Code2Wav.
+
+    Codebook 0 quantises the latent; codebooks 1..15 quantise, one after the other, what is
+    left of it. Only the two input projections are parameters of this module.
+    """
+
+    def __init__(self, code2wav: Code2Wav):
+        super().__init__()
+        inner, outer = code2wav.config.codebook_dim // 2, code2wav.config.codebook_dim
+        self.first_input = nn.Linear(outer, inner, bias=False)
+        self.rest_input = nn.Linear(outer, inner, bias=False)
+        self._side = [code2wav.quantizer]  # in a list: its parameters belong to Code2Wav
+
+    def project(self, latent: Tensor, first_codes: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """latent [B, T, D] -> vector for codebook 0, its code [B, T], vector for codebooks 1..15.
+
+        ``first_codes``: use these instead of the nearest ones.
+        """
+        side = self._side[0]
+        first = self.first_input(latent)
+        codes = nearest(first, side.codebooks[0]) if first_codes is None else first_codes
+        chosen = side.first_proj(side.codebooks[0][codes]).detach()
+        return first, codes, self.rest_input(latent - chosen)
+
+    def forward(
+        self,
+        latent: Tensor,
+        kept: Tensor | None = None,
+        learner: CodebookLearner | None = None,
+        gen: torch.Generator | None = None,
+    ) -> Quantised:
+        """latent [B, T, codebook_dim]; ``kept`` [B]: how many of the 15 residual codebooks are used (None: all).
+
+        With a ``learner`` (and ``gen``) the codebooks follow what they quantise.
+        """
+        side = self._side[0]
+        with torch.autocast(latent.device.type, enabled=False):
+            latent = latent.float()
+            if learner:
+                learner.start(0, self.first_input(latent).detach().flatten(0, 1), gen)
+            first, code0, rest = self.project(latent)
+            if learner:
+                learner.update(0, first.detach().flatten(0, 1), code0.flatten(), gen)
+            semantic = side.codebooks[0][code0]
+            residual = rest.detach()
+            total = torch.zeros_like(residual)
+            codes = [code0]
+            for group in range(1, side.codebooks.shape[0]):
+                if learner:
+                    learner.start(group, residual.flatten(0, 1), gen)
+                book = side.codebooks[group]
+                code = nearest(residual, book)
+                vector = book[code].detach()
+                if learner:
+                    learner.update(group, residual.flatten(0, 1), code.flatten(), gen)
+                residual = residual - vector
+                used = vector if kept is None else vector * (group <= kept)[:, None, None]
+                total = total + used
+                codes.append(code)
+            through = first + (semantic - first).detach()
+            rest_through = rest + (total - rest).detach()
+            out = side.first_proj(through) + side.rest_proj(rest_through)
+            commitment = (first - semantic.detach()).square().mean() + (rest - total).square().mean()
+        return Quantised(out, torch.stack(codes, 1), through, commitment)
+
+
+def nearest(x: Tensor, book: Tensor) -> Tensor:
+    """Index of the nearest row of ``book`` [V, D] for every vector of x [..., D]."""
+    with torch.no_grad():
+        return (x @ (2 * book.T) - book.square().sum(1)).argmax(-1)
+
+
+def _snake(x: Tensor, frequency: Tensor, gain: Tensor) -> Tensor:
+    return x + gain * torch.sin(x * frequency).square()
+
+
+class TrainableSnake(nn.Module):
+    """:class:`SnakeBeta` with gradients for α and β, computed in the input's type; the same parameters."""
+
+    curve: Callable[[Tensor, Tensor, Tensor], Tensor] = staticmethod(_snake)
+
+    def __init__(self, source: SnakeBeta):
+        super().__init__()
+        self.alpha, self.beta = source.alpha, source.beta
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, channels, T], same shape out."""
+        frequency = self.alpha.exp()[:, None].to(x.dtype)
+        gain = (1 / (self.beta.exp() + 1e-9))[:, None].to(x.dtype)
+        return TrainableSnake.curve(x, frequency, gain)
+
+
+def compile_snake(device: torch.device) -> str:
+    """Fuse the activation into one kernel on CUDA; returns what happened. Training goes on without it."""
+    if device.type != "cuda":
+        return "eager"
+    try:
+        # frozen and trained decoders, training and validation: more variants than the default allows
+        torch._dynamo.config.recompile_limit = 32
+        fused = torch.compile(_snake, dynamic=True)
+        x = torch.randn(2, 16, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
+        ones = torch.ones(16, 1, device=device, dtype=torch.bfloat16, requires_grad=True)
+        for length in (64, 128):
+            fused(x[..., :length], ones, ones).sum().backward()
+    except Exception as error:  # any compiler failure is harmless here
+        return f"eager: {type(error).__name__}: {str(error)[:200]}"
+    TrainableSnake.curve = staticmethod(fused)
+    return "compiled"
+
+
+def make_trainable(code2wav: Code2Wav) -> Code2Wav:
+    """Replace the activations by trainable ones (in place; parameter names stay)."""
+    for parent in list(code2wav.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, SnakeBeta):
+                setattr(parent, name, TrainableSnake(child))
+    return code2wav
+
+
+def decode_latent(code2wav: Code2Wav, latent: Tensor, starts: Tensor | None = None, frames: int = 0) -> Tensor:
+    """Dequantised latent [B, T, D] -> waveform [B, samples], not clamped.
+
+    With ``starts`` [B] only ``frames`` frames from there on go through the convolutional decoder.
+    """
+    x = code2wav.pre_conv(latent.transpose(1, 2), None).transpose(1, 2)
+    x = code2wav.transformer(x, None).transpose(1, 2)
+    for stage in code2wav.upsample:
+        x = stage(x, None)
+    if starts is not None:
+        rate = math.prod(code2wav.config.upsampling_ratios)
+        index = starts[:, None] * rate + torch.arange(frames * rate, device=x.device)
+        x = x.gather(2, index[:, None].expand(-1, x.shape[1], -1))
+    x = code2wav.input_conv(x, None)
+    for block in code2wav.blocks:
+        x = block(x, None)
+    return code2wav.output_conv(code2wav.output_act(x), None)[:, 0]
+
+
+class ReconstructionLoss(nn.Module):
+    """Distances of log-mel spectra and of magnitudes at four resolutions, and of the imaging lines.
+
+    Transposed convolutions leave steady tones at multiples of their input rates; 2 kHz is the
+    rate before the last two. ``lines`` compares the time-averaged power in narrow bands there:
+    only what exceeds the target counts.
+    """
+
+    SHAPES = ((256, 32), (512, 64), (1024, 100), (2048, 160))
+    LINE_FFT, LINE_HZ, LINE_HALF_WIDTH_HZ = 2048, 2000, 36
+
+    def __init__(self) -> None:
+        super().__init__()
+        for fft_size, bands in self.SHAPES:
+            self.register_buffer(f"window_{fft_size}", torch.hann_window(fft_size), persistent=False)
+            self.register_buffer(f"filters_{fft_size}", mel_filters(fft_size, bands), persistent=False)
+        bins_hz = torch.arange(self.LINE_FFT // 2 + 1) * SAMPLE_RATE_HZ / self.LINE_FFT
+        offset = (bins_hz % self.LINE_HZ + self.LINE_HZ / 2) % self.LINE_HZ - self.LINE_HZ / 2
+        on_line = (offset.abs() < self.LINE_HALF_WIDTH_HZ) & (bins_hz > self.LINE_HZ / 2)
+        self.register_buffer("line_bins", on_line.nonzero()[:, 0], persistent=False)
+
+    def forward(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, samples] each -> (log-mel L1, spectral convergence, excess of the lines in nepers)."""
+        with torch.autocast(made.device.type, enabled=False):  # logarithms of bf16 products would be too coarse
+            return self._compare(made.float(), wanted.float())
+
+    def _compare(self, made: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mel = magnitude = lines = torch.zeros((), device=made.device)
+        for fft_size, _ in self.SHAPES:
+            window, filters = getattr(self, f"window_{fft_size}"), getattr(self, f"filters_{fft_size}")
+            a, b = (spectrum(x, fft_size, fft_size // 4, window) for x in (made, wanted))
+            floor = MEL_FLOOR
+            log_a, log_b = ((filters @ x).clamp(min=floor).log() for x in (a, b))
+            mel = mel + (log_a - log_b).abs().mean()
+            norm = b.square().sum((1, 2)).sqrt()
+            magnitude = magnitude + ((a - b).square().sum((1, 2)).sqrt() / (norm + 1e-3)).mean()
+            if fft_size == self.LINE_FFT:
+                # power over time, floored at that of a tone 84 dB below full scale
+                power_a, power_b = (x[:, self.line_bins].square().mean(2) + 1e-3 for x in (a, b))
+                lines = F.relu(0.5 * (power_a / power_b).log()).mean()
+        return mel / len(self.SHAPES), magnitude / len(self.SHAPES), lines
+
+
+class PhonemeHead(nn.Module):
+    """Linear phoneme classifier on codebook 0's vector: it makes that code carry the sounds."""
+
+    def __init__(self, inner: int):
+        super().__init__()
+        self.linear = nn.Linear(inner, LABELS_PER_FRAME * PHONEMES)
+
+    def loss(self, semantic: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """semantic [B, T, inner], labels [B, T, 2] -> cross-entropy, accuracy."""
+        logits = self.linear(semantic.float()).view(-1, PHONEMES)
+        flat = labels.reshape(-1).long()
+        return F.cross_entropy(logits, flat), (logits.argmax(-1) == flat).float().mean()
+
+
+def to_wave(samples: Tensor) -> Tensor:
+    """int16 [B, T, 1920] -> float [B, 1920 × T] in [-1, 1]."""
+    return samples.reshape(samples.shape[0], -1).float() / 32768

@@ -1,0 +1,105 @@
+"""A toy model, a toy corpus and toy audio: every stage of training in seconds, without the teacher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reference_impl.code2wav import Code2Wav
+from reference_impl.config import ModelConfig, TransformerConfig, config_from_json
+from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
+from reference_impl.training.lm_model import LanguageModel
+from reference_impl.training.released import write_checkpoint
+from reference_impl.training.synthesise import chunk_name
+
+BUNDLED = Path(__file__).resolve().parents[3] / "reference_impl" / "checkpoints" / "tiny"
+SENTENCES = ("the dog barks.", "is it late?", "two cats, one mouse.", "good morning!", "we saw the sea.", "no.")
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Paths of a toy project: ``base`` checkpoint, ``corpus`` file, ``state`` folder with audio."""
+
+    base: Path
+    corpus: Path
+    state: Path
+    config: ModelConfig
+
+
+def small_transformer(hidden: int) -> TransformerConfig:
+    return TransformerConfig(
+        hidden_size=hidden, num_layers=1, num_heads=2, num_kv_heads=1, head_dim=16, intermediate_size=32, rope_theta=1e4
+    )
+
+
+def toy_config() -> ModelConfig:
+    """The bundled configuration, narrow, with 4 codebooks of 16; the same upsampling."""
+    full = config_from_json(BUNDLED / "config.json")
+    return replace(
+        full,
+        talker=replace(full.talker, transformer=small_transformer(32), codec_vocab_size=17, codec_eos_id=16),
+        predictor=replace(full.predictor, transformer=small_transformer(24), codebook_size=16, num_code_groups=4),
+        code2wav=replace(
+            full.code2wav,
+            codebook_size=16,
+            codebook_dim=16,
+            latent_dim=16,
+            hidden_size=16,
+            num_heads=1,
+            head_dim=16,
+            intermediate_size=16,
+            num_layers=1,
+            decoder_dim=32,
+            num_code_groups=4,
+        ),
+    )
+
+
+def write_chunk(folder: Path, number: int, corpus: Corpus, rng: np.random.Generator) -> None:
+    """Tones of random pitch in the layout of the synthesis stage."""
+    frames = rng.integers(4, 9, len(corpus))
+    total = int(frames.sum())
+    time = np.arange(total * 1920) / 24_000
+    wave = 0.3 * np.sin(2 * np.pi * rng.uniform(150, 400) * time) + 0.02 * rng.standard_normal(len(time))
+    np.savez(
+        folder / f"{chunk_name(number)}.npz",
+        frames=frames.astype(np.int32),
+        sentences=np.arange(len(corpus), dtype=np.int32),
+        voices=(np.arange(len(corpus)) % 2).astype(np.uint8),
+        labels=rng.integers(0, 178, (total, 2)).astype(np.uint8),
+    )
+    np.save(folder / f"{chunk_name(number)}.npy", (wave * 32767).astype(np.int16).reshape(-1, 1920))
+
+
+@pytest.fixture(scope="session")
+def toy_base(tmp_path_factory) -> tuple[Path, ModelConfig]:
+    """A random checkpoint of the toy configuration in the released layout."""
+    folder = tmp_path_factory.mktemp("base")
+    config = toy_config()
+    torch.manual_seed(3)
+    model = LanguageModel(config)
+    model.initialise()
+    code2wav = Code2Wav(config.code2wav, max_frames=257)
+    torch.nn.init.normal_(code2wav.quantizer.codebooks)
+    write_checkpoint(folder, config, model.talker, model.predictor, code2wav)
+    return folder, config
+
+
+@pytest.fixture
+def toy(tmp_path, toy_base) -> Toy:
+    """A fresh toy project with three chunks of audio."""
+    base, config = toy_base
+    chars = config.text.chars
+    encoded = [(bytes(chars.index(c) for c in s), bytes([0, 5, 6, 7, 0])) for s in SENTENCES]
+    save_corpus(tmp_path / "corpus.npz.xz", encoded, {"seed": 0})
+    audio = tmp_path / "state" / "audio"
+    audio.mkdir(parents=True)
+    corpus = load_corpus(tmp_path / "corpus.npz.xz")
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        write_chunk(audio, number, corpus, rng)
+    return Toy(base, tmp_path / "corpus.npz.xz", tmp_path / "state", config)
