@@ -1,16 +1,22 @@
 # Two commands do all the set-up on a fresh machine:
 #   make bench   install, then run the main job (bundled server, 16 concurrent requests, Whisper)
 #   make test    install, then run the test suite
+# make parity compares the reference model with the official package, in an environment of its own; no weights needed.
 # PYTHON chooses the interpreter (3.11 or newer), VENV where the environment lives.
 
 PYTHON ?= python3
 VENV ?= .venv
+PARITY_VENV ?= .venv-parity
+PARITY_ARGS ?= --out reports/parity.md
 SCENARIO ?= qwen3_tts_c16
 ARGS ?=
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.omni-bench-installed
 
-.PHONY: bench test lint sweep clean
+# the packages of the extra `parity` alone: they could not share an environment with the rest at its tested versions
+PARITY_PACKAGES = "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['parity'])"
+
+.PHONY: bench test lint parity sweep clean
 
 bench: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=$(SCENARIO) $(ARGS)
@@ -25,6 +31,15 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+parity: $(PARITY_VENV)/.installed
+	$(PARITY_VENV)/bin/python -m reference_impl.parity $(PARITY_ARGS)
+
+$(PARITY_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(PARITY_VENV)
+	$(PARITY_VENV)/bin/python -m pip install $$($(PYTHON) -c $(PARITY_PACKAGES))
+	$(PARITY_VENV)/bin/python -m pip install --no-deps qwen-tts==0.1.1
+	touch $@
+
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("omni-bench needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
@@ -32,4 +47,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) build dist .pytest_cache .ruff_cache

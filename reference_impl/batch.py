@@ -72,6 +72,11 @@ class DecodeBatch:
         tables = (self._hidden, self._uniforms, self._seen, self._trailing)
         self._per_row = (*self._counters, *(table for table in tables if table is not None))
 
+    @property
+    def hidden(self) -> Tensor:
+        """States [count, H] from which codebook 0 of the coming frames was drawn (a step overwrites it)."""
+        return self._hidden[: self.count]
+
     def join(self, uniforms: np.ndarray) -> int:
         """Take a row for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
         if self.count == self.settings.max_batch:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omni_bench.report.format import NA, code_block, escape_markdown, fixed, hardware_name, target_name
+from omni_bench.report.format import NA, code_block, escape_markdown, fixed, hardware_name, server_says, target_name
 from omni_bench.report.table import accuracy_table, fit_table, lag_table, level_table, percentile_table
 from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
 
@@ -54,7 +54,10 @@ def _facts(run: Mapping[str, Any]) -> str:
     provenance = run["provenance"]
     prompts, judge = provenance["prompts"], provenance["judge"]
     duration = f", {fixed(run['duration_s'], 0)} s" if run["duration_s"] is not None else ""
-    heard = f"{escape_markdown(judge['name'])}, {_short(judge['sha256'])}" if judge else "none, speech was not checked"
+    # a server with random weights says that there is nothing to hear, and why
+    why = server_says(run, "weights")
+    unheard = f"none, speech was not checked{f' ({escape_markdown(why)})' if why else ''}"
+    heard = f"{escape_markdown(judge['name'])}, {_short(judge['sha256'])}" if judge else unheard
     facts = {
         "scenario": escape_markdown(run.get("description") or run["scenario"]),
         "target": escape_markdown(_with_commit(target_name(run), provenance["target"])),

@@ -62,6 +62,7 @@ def _compare(folder: Path) -> Iterator[Result]:
             checks.check_prompts,
             checks.check_generation,
             checks.check_end,
+            checks.check_audio,
             checks.check_predictor,
             checks.check_code2wav,
             checks.check_encoders,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,11 @@ from torch import Tensor
 
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
-from reference_impl.engine_api import SpeechRequest
+from reference_impl.engine import Engine
+from reference_impl.engine_api import AudioChunk, SpeechRequest
+from reference_impl.loading import Origin
 from reference_impl.parity.official import EOS, Kind
-from reference_impl.parity.recorder import Case, official_generation, official_prompt
+from reference_impl.parity.recorder import Case, official_audio, official_generation, official_prompt
 from reference_impl.parity.table import Result
 from reference_impl.predictor_strategies import STRATEGIES
 from reference_impl.prompt import Prompt
@@ -85,20 +88,25 @@ def cases(kind: Kind) -> list[Case]:
     ]
 
 
-def our_prompt(builder: ReleasedPrompts, case: Case) -> Prompt:
-    """The prompt that a server would build for a case."""
-    request = SpeechRequest(
+def our_request(default_voice: str, case: Case, max_new_tokens: int | None = None) -> SpeechRequest:
+    """A case as a request to the engine."""
+    return SpeechRequest(
         case.name,
         case.text,
-        case.voice or builder.voices[0],
+        case.voice or default_voice,
         seed=0,
+        max_new_tokens=max_new_tokens,
         language=case.language,
         instructions=case.instructions,
         reference_audio=case.audio,
         reference_text=case.audio_text,
         streaming_text=case.streaming_text,
     )
-    (segment,) = builder.segments(request)
+
+
+def our_prompt(builder: ReleasedPrompts, case: Case) -> Prompt:
+    """The prompt that a server would build for a case."""
+    (segment,) = builder.segments(our_request(builder.voices[0], case))
     prompt = builder.build(segment)
     if len(prompt.embeds) != segment.length:
         raise AssertionError(f"{case.name}: {len(prompt.embeds)} positions, announced {segment.length}")
@@ -124,30 +132,36 @@ def check_prompts(pair: Pair) -> Iterator[Result]:
 
 def check_generation(pair: Pair) -> Iterator[Result]:
     """Greedy codes of a batch over 50 frames, and the logits and hidden states of every step along them."""
-    builder = ReleasedPrompts(pair.ours)
     # the official wrapper takes one text mode a batch
-    chosen = [case for case in cases(pair.kind) if case.streaming_text == (pair.kind.task == "base")]
-    recorded = official_generation(pair.official, pair.kind, chosen, frames=FRAMES)
+    for streaming_text, mode in ((False, "whole text"), (True, "streaming text")):
+        chosen = [case for case in cases(pair.kind) if case.streaming_text == streaming_text]
+        recorded = official_generation(pair.official, pair.kind, chosen, frames=FRAMES)
+        codes, states = our_generation(pair, chosen)
+        compared = f"{FRAMES} frames × {len(chosen)}"
+        yield Result(f"greedy codes, {mode}", pair.kind.name, share_different(codes, recorded.codes), compared, 0)
+        for name, ours, official in (
+            ("talker hidden states", states, recorded.hidden),
+            ("talker logits", pair.ours.talker.codec_head(states), recorded.logits),
+        ):
+            for part, steps in (("prefill", slice(0, 1)), ("decode", slice(1, None))):
+                error = relative_error(ours[:, steps], official[:, steps])
+                compared = f"{ours[:, steps].shape[1]} × {len(chosen)}"
+                yield Result(f"{name}, {mode}, {part}", pair.kind.name, error, compared)
+
+
+def our_generation(pair: Pair, chosen: list[Case]) -> tuple[np.ndarray, Tensor]:
+    """The decode loop over a batch: codes [B, 50, 16] and the hidden state of every step [B, 51, H]."""
+    builder = ReleasedPrompts(pair.ours)
     settings = ServerSettings(max_batch=len(chosen), max_seq_len=512, **GREEDY)
     batch = DecodeBatch(pair.ours, settings, FRAMES + 1, builder.pad)
-    head = pair.ours.talker.codec_head
     for case in chosen:
         row = batch.join(request_uniforms(0, FRAMES + 1, 16))
         batch.prefill(row, our_prompt(builder, case))
-    hidden, codes = [batch._hidden.clone()], []
+    hidden, codes = [batch.hidden.clone()], []
     for _ in range(FRAMES):
         codes.append(batch.step()[:, :16])
-        hidden.append(batch._hidden.clone())
-    ours, states = np.stack(codes, axis=1), torch.stack(hidden, dim=1)
-    compared = f"{FRAMES} frames × {len(chosen)}"
-    yield Result("greedy codes", pair.kind.name, share_different(ours, recorded.codes), compared, 0)
-    for name, found, official in (
-        ("talker hidden states", states, recorded.hidden),
-        ("talker logits", head(states), recorded.logits),
-    ):
-        for part, steps in (("prefill", slice(0, 1)), ("decode", slice(1, None))):
-            error = relative_error(found[:, steps], official[:, steps])
-            yield Result(f"{name}, {part}", pair.kind.name, error, f"{found[:, steps].shape[1]} × {len(chosen)}")
+        hidden.append(batch.hidden.clone())
+    return np.stack(codes, axis=1), torch.stack(hidden, dim=1)
 
 
 def check_end(pair: Pair) -> Iterator[Result]:
@@ -176,6 +190,30 @@ def check_end(pair: Pair) -> Iterator[Result]:
         raise AssertionError("no request ended: the comparison would show nothing")
     steps = f"{len(chosen)} requests: {', '.join(map(str, expected))} frames"
     yield Result("end of speech", pair.kind.name, share_different(ends, expected), steps, 0)
+
+
+def check_audio(pair: Pair) -> Iterator[Result]:
+    """A whole utterance through the engine, in chunks and 16 bits, against the official method's audio."""
+    case = cases(pair.kind)[-1]
+    expected = torch.from_numpy(official_audio(pair.official, pair.kind, case, FRAMES))
+    settings = ServerSettings(max_batch=2, max_seq_len=512, **GREEDY)
+    engine = Engine(pair.ours, settings, Origin(None, None))
+    chunks: list[bytes] = []
+    ended: queue.Queue[Any] = queue.Queue()
+
+    def on_event(event: Any) -> None:
+        if isinstance(event, AudioChunk):
+            chunks.append(event.pcm)
+        else:
+            ended.put(event)
+
+    try:
+        engine.submit(our_request(engine.voices[0], case, max_new_tokens=FRAMES), on_event)
+        ended.get(timeout=120)
+    finally:
+        engine.stop()
+    ours = torch.from_numpy(np.frombuffer(b"".join(chunks), "<i2") / 32767.0).float()
+    yield Result("audio of an utterance", pair.kind.name, relative_error(ours, expected), f"{FRAMES} frames")
 
 
 def check_predictor(pair: Pair) -> Iterator[Result]:

@@ -47,8 +47,8 @@ class _Captured(Exception):
         self.arguments = arguments
 
 
-def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> None:
-    """Call the public method for this kind of checkpoint, which asks for audio; decoding it is left out."""
+def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> list[np.ndarray]:
+    """Call the public method for this kind of checkpoint -> samples float32 [n] of each case."""
     texts = [case.text for case in cases]
     common = {
         "language": [case.language or "Auto" for case in cases],
@@ -57,9 +57,11 @@ def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> Non
     }
     instructions = [case.instructions or "" for case in cases]
     if kind.task == "custom_voice":
-        official.generate_custom_voice(texts, [case.voice for case in cases], instruct=instructions, **common)
+        waves, _ = official.generate_custom_voice(
+            texts, [case.voice for case in cases], instruct=instructions, **common
+        )
     elif kind.task == "voice_design":
-        official.generate_voice_design(texts, instructions, **common)
+        waves, _ = official.generate_voice_design(texts, instructions, **common)
     else:
         # recordings encoded in one batch are padded to the longest, which changes the last codes of the others
         prompts = [
@@ -68,7 +70,8 @@ def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> Non
             )
             for case in cases
         ]
-        official.generate_voice_clone(texts, voice_clone_prompt=[item for (item,) in prompts], **common)
+        waves, _ = official.generate_voice_clone(texts, voice_clone_prompt=[item for (item,) in prompts], **common)
+    return waves
 
 
 def official_prompt(official: Any, kind: Kind, case: Case) -> tuple[Tensor, Tensor]:
@@ -87,6 +90,13 @@ def official_prompt(official: Any, kind: Kind, case: Case) -> tuple[Tensor, Tens
     finally:
         del talker.generate
     raise AssertionError("the official package did not call its talker")
+
+
+def official_audio(official: Any, kind: Kind, case: Case, frames: int) -> np.ndarray:
+    """Greedy audio of at most ``frames`` frames, float32 [n]."""
+    # the last token that may be generated is never turned into a frame
+    (wave,) = _speak(official, kind, [case], do_sample=False, subtalker_dosample=False, max_new_tokens=frames + 1)
+    return wave
 
 
 def official_generation(official: Any, kind: Kind, cases: Sequence[Case], frames: int) -> Recorded:
@@ -108,7 +118,6 @@ def official_generation(official: Any, kind: Kind, cases: Sequence[Case], frames
     handle = official.model.talker.register_forward_hook(record)
     tokenizer.decode = no_audio
     try:
-        # the last token that may be generated is never turned into a frame
         _speak(official, kind, cases, do_sample=False, subtalker_dosample=False, max_new_tokens=frames + 1)
     finally:
         handle.remove()

@@ -19,7 +19,8 @@ from pathlib import Path
 import torch
 
 from omni_bench.errors import DatasetError
-from reference_impl.training.codec import CodecSettings, train_codec
+from reference_impl.training.codec import train_codec
+from reference_impl.training.codec_trainer import CodecSettings
 from reference_impl.training.encode import encode_new, load_codec
 from reference_impl.training.export import export
 from reference_impl.training.lm import LmSettings, train_lm
@@ -33,9 +34,9 @@ EXPORT_S = 15.0  # kept back for validation, the last state and the checkpoint
 class Plan:
     """Seconds of the codec's stages; the language model gets what is left."""
 
-    fit_s: float = 45.0
-    encoder_s: float = 120.0
-    together_s: float = 130.0
+    fit_s: float = 40.0
+    encoder_s: float = 100.0
+    together_s: float = 110.0
     joint_s: float = 500.0
 
     def budgets(self) -> dict[str, float]:

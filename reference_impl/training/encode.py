@@ -19,8 +19,8 @@ import torch
 
 from omni_bench.errors import CheckpointError
 from reference_impl.config import config_from_json
-from reference_impl.training.codec import Codec, autocast
 from reference_impl.training.codec_model import to_wave
+from reference_impl.training.codec_trainer import Codec, autocast
 from reference_impl.training.state import load_state, pick_device
 from reference_impl.training.synthesise import finished_chunks, read_audio, read_info
 

@@ -18,11 +18,11 @@ import torch
 from safetensors.torch import save_file
 
 from reference_impl.config import ModelConfig, config_from_json
-from reference_impl.training.corpus import MAX_CHARS
 from reference_impl.training.encode import load_codec
 from reference_impl.training.lm_model import LanguageModel
 from reference_impl.training.model_card import model_card
 from reference_impl.training.released import load_base, write_checkpoint
+from reference_impl.training.sentences import MAX_CHARS
 from reference_impl.training.state import load_state
 
 

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from reference_impl.config import config_from_json
-from reference_impl.training.codec import autocast
+from reference_impl.training.codec_trainer import autocast
 from reference_impl.training.corpus import load_corpus
 from reference_impl.training.lm_data import Batch, BatchMaker, CodeStore, Utterances, ahead
 from reference_impl.training.lm_model import LanguageModel, losses, muon_pieces

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from reference_impl.checkpoint import Model, load_model
-from reference_impl.config import ModelConfig, TransformerConfig
+from reference_impl.codec_encoder import CodecEncoder
+from reference_impl.config import CodecEncoderConfig, ModelConfig, SpeakerEncoderConfig, TransformerConfig
 from reference_impl.presets import QWEN3_TTS_1_7B
 from reference_impl.random_weights import random_model
 from reference_impl.settings import BUNDLED
+from reference_impl.speaker_encoder import SpeakerEncoder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,8 +33,18 @@ def tiny() -> Model:
 @pytest.fixture(scope="session")
 def fake():
     """The module ``fake_engine.py`` beside this file: an engine for the server's tests."""
-    path = Path(__file__).with_name("fake_engine.py")
-    spec = importlib.util.spec_from_file_location("fake_engine", path)
+    return load_beside("fake_engine")
+
+
+@pytest.fixture(scope="session")
+def released():
+    """The module ``released_folder.py`` beside this file: writes released checkpoint folders."""
+    return load_beside("released_folder")
+
+
+def load_beside(name: str):
+    """A helper module beside this file (the tests are no package)."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -74,3 +86,30 @@ def small_config() -> ModelConfig:
 def small(small_config) -> Model:
     """That configuration with random weights, float32, on the CPU."""
     return random_model(small_config, torch.device("cpu"), torch.float32, max_positions=256, max_frames=512)
+
+
+@pytest.fixture(scope="session")
+def small_base(small_config) -> Model:
+    """A small model of the Base kind: with the encoders that clone a voice, seeded random weights."""
+    speaker = SpeakerEncoderConfig(output_size=small_config.talker.transformer.hidden_size)
+    codec = CodecEncoderConfig(
+        num_filters=4,
+        hidden_size=32,
+        num_layers=2,
+        num_heads=4,
+        head_dim=8,
+        intermediate_size=48,
+        codebook_dim=16,
+        num_books=18,
+    )
+    text = replace(small_config.text, task="base", instructions=False)
+    config = replace(small_config, text=text, speaker_encoder=speaker, codec_encoder=codec)
+    model = random_model(config, torch.device("cpu"), torch.float32, max_positions=512, max_frames=512)
+    encoders = (SpeakerEncoder(speaker), CodecEncoder(codec, max_samples=60 * 24000))
+    generator = torch.Generator().manual_seed(4)
+    for encoder in encoders:
+        encoder.requires_grad_(False).eval()
+        for parameter in encoder.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(noise / parameter[0].numel() ** 0.5 if parameter.dim() > 1 else 0.1 * noise)
+    return replace(model, speaker_encoder=encoders[0], codec_encoder=encoders[1])

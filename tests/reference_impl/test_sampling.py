@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from reference_impl.sampling import request_uniforms, sample
+from reference_impl.config import SamplingConfig
+from reference_impl.sampling import (
+    Draw,
+    draw_by_id,
+    effective_sampling,
+    penalise,
+    predictor_draw,
+    request_uniforms,
+    restrict,
+    sample,
+    talker_draw,
+)
+from reference_impl.settings import ServerSettings
 
 
 def test_uniforms_are_a_function_of_the_seed():
@@ -69,3 +83,66 @@ def test_a_row_does_not_depend_on_its_neighbours():
     together = sample(logits, 0.7, 50, uniforms)
     alone = torch.cat([sample(logits[i : i + 1], 0.7, 50, uniforms[i : i + 1]) for i in range(8)])
     assert torch.equal(together, alone)
+
+
+def plain_distribution(logits, seen, temperature, top_k, top_p, penalty):
+    """One row of probabilities by the definitions, with Python numbers."""
+    values = [v if i not in seen else (v / penalty if v > 0 else v * penalty) for i, v in enumerate(logits)]
+    values = [v / temperature for v in values]
+    if top_k:
+        least = sorted(values, reverse=True)[top_k - 1]
+        values = [v if v >= least else -math.inf for v in values]
+    weights = [math.exp(v) for v in values]
+    order = sorted(range(len(weights)), key=lambda i: -weights[i])
+    kept, total = set(), 0.0
+    for i in order:
+        if total < top_p * sum(weights):  # the one that crosses the threshold stays
+            kept.add(i)
+            total += weights[i]
+    return [w / total if i in kept else 0.0 for i, w in enumerate(weights)]
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "penalty"),
+    [(0.9, 5, 1.0, 1.05), (1.3, 0, 0.7, 1.0), (0.5, 8, 0.9, 2.0), (1.0, 1, 1.0, 0.5), (0.7, 100, 0.3, 1.2)],
+)
+def test_filters_by_their_definitions(temperature, top_k, top_p, penalty):
+    logits = torch.randn(3, 20, generator=torch.Generator().manual_seed(0)) * 2
+    seen = torch.zeros(3, 20, dtype=torch.bool)
+    seen[:, ::3] = True
+    found = restrict(penalise(logits, seen, penalty), temperature, min(top_k, 20), top_p).softmax(-1)
+    for row in range(3):
+        expected = plain_distribution(
+            logits[row].tolist(), range(0, 20, 3), temperature, min(top_k, 20), top_p, penalty
+        )
+        assert found[row].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_with_the_last_of_the_top_k_stay():
+    logits = torch.tensor([[3.0, 1.0, 2.0, 2.0, 2.0, 0.0]])
+    assert torch.isfinite(restrict(logits, 1.0, 2, 1.0)).tolist() == [[True, False, True, True, True, False]]
+
+
+def test_an_id_without_probability_is_never_drawn():
+    logits = torch.full((3, 6), -math.inf)
+    logits[:, 2] = 0.0
+    logits[:, 4] = 1.0
+    uniforms = torch.tensor([0.0, 0.5, 1 - 2**-24])
+    assert draw_by_id(logits, uniforms).tolist() == [2, 4, 4]
+    assert Draw(1.0, 0, 0.01)(logits, uniforms).tolist() == [4, 4, 4]
+
+
+def test_draws_by_id_follow_the_distribution():
+    logits = torch.tensor([0.0, 1.0, -math.inf, 2.0]).expand(20000, 4)
+    uniforms = torch.rand(20000, generator=torch.Generator().manual_seed(1))
+    shares = draw_by_id(logits, uniforms).bincount(minlength=4) / 20000
+    assert torch.allclose(shares, logits[0].softmax(-1), atol=0.015)
+
+
+def test_settings_override_what_the_checkpoint_says():
+    config = SamplingConfig(top_k=7, repetition_penalty=1.1)
+    assert effective_sampling(config, ServerSettings()) == config
+    changed = effective_sampling(config, ServerSettings(temperature=0.0, predictor_top_p=0.5))
+    assert (changed.temperature, changed.top_k, changed.predictor_top_p) == (0.0, 7, 0.5)
+    assert predictor_draw(changed) == Draw(0.9, 50, 0.5, keep_ties=True)
+    assert talker_draw(changed)(torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([0.9])).tolist() == [1]

@@ -86,6 +86,13 @@ def test_without_a_judge_nothing_is_said_of_accuracy(runs):
     assert "n/a |" in head(report)
 
 
+def test_random_weights_are_the_stated_reason_for_no_judge(runs):
+    provenance = runs.make_provenance(judge=False)
+    provenance["target"]["description"]["health"]["weights"] = "random weights: nothing is transcribed"
+    run = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=provenance)
+    assert "**judge**: none, speech was not checked (random weights: nothing is transcribed)" in render_report(run)
+
+
 def test_rejected_requests_have_a_section(runs):
     records = [
         {"request_id": f"r{i}", "concurrency": 1, "error": {"kind": "timeout", "message": "late"}} for i in range(30)

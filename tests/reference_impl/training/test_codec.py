@@ -11,16 +11,16 @@ import torch
 
 from reference_impl.code2wav import Code2Wav
 from reference_impl.code2wav_layers import SnakeBeta
-from reference_impl.training.codec import Codec, CodecSettings, train_codec
+from reference_impl.training.codec import train_codec
+from reference_impl.training.codec_loss import ReconstructionLoss, mel_filters
 from reference_impl.training.codec_model import (
     Quantiser,
-    ReconstructionLoss,
     TrainableSnake,
     decode_latent,
     make_trainable,
-    mel_filters,
     to_wave,
 )
+from reference_impl.training.codec_trainer import Codec, CodecSettings
 from reference_impl.training.encode import codes_path, encode_new, load_codec
 from reference_impl.training.released import load_base, load_code2wav
 from reference_impl.training.synthesise import read_audio, read_info
