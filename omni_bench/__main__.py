@@ -1,8 +1,18 @@
-"""``python -m omni_bench`` is ``omni-bench``."""
+"""``python -m omni_bench`` is ``omni-bench``; the console script begins here too."""
 
 import sys
 
-from omni_bench.cli import main
+
+def main() -> int:
+    """The command line of :func:`omni_bench.cli.main`; a Ctrl-C while it is imported ends as any other."""
+    try:
+        from omni_bench.cli import main as command_line
+
+        return command_line()
+    except KeyboardInterrupt:
+        print("omni-bench: error: interrupted", file=sys.stderr)
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,6 +9,7 @@ import re
 import time
 import uuid
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -16,8 +17,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from reference_impl.engine_api import EngineLike, SpeechRequest
 from reference_impl.http_errors import ApiError, bad_request, from_http_exception, shown, unavailable
+from reference_impl.reference_audio import decode_reference
 from reference_impl.server_metrics import ServerMetrics
-from reference_impl.speech_api import SpeechCall, parse_speech_call
+from reference_impl.speech_api import TINY_VOICE, SpeechCall, parse_speech_call
 from reference_impl.speech_delivery import Delivery, EventStream
 
 log = logging.getLogger("reference_impl.server")
@@ -63,9 +65,12 @@ class SpeechServer:
         started_s = time.perf_counter()
         engine = self._ready()
         body = await _read_body(request)
-        call = parse_speech_call(body, engine.model_name, engine.voices, engine.sample_rate_hz)
+        can = getattr(engine, "capabilities", TINY_VOICE)
+        call = parse_speech_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, can)
         del body
         self._tell_ignored(call)
+        reference = await _reference(call, engine.sample_rate_hz)
+        call = replace(call, ref_audio=None)  # megabytes of text that nobody needs any more
         request_id = _request_id.get()
         # Two clients may send the same id; the engine must be able to tell them apart.
         job = SpeechRequest(
@@ -75,6 +80,9 @@ class SpeechServer:
             seed=call.seed,
             max_new_tokens=call.max_new_tokens,
             language=call.language,
+            instructions=call.instructions,
+            reference_audio=reference,
+            reference_text=call.ref_text,
         )
         headers = {"x-request-id": request_id, "x-seed": str(call.seed)}
         delivery = Delivery(request, call, headers, engine.sample_rate_hz, self._metrics, started_s)
@@ -159,6 +167,14 @@ class SpeechServer:
             if name not in self._told_ignored:
                 self._told_ignored.add(name)
                 log.warning("%s is ignored: the voices of this model cannot follow it (said once)", name)
+
+
+async def _reference(call: SpeechCall, sample_rate_hz: int) -> Any:
+    """The decoded recording, float32 [samples], or None. Raises ApiError (400)."""
+    if call.ref_audio is None:
+        return None
+    # decoding and resampling take long enough to be heard as a gap in the other streams
+    return await asyncio.get_running_loop().run_in_executor(None, decode_reference, call.ref_audio, sample_rate_hz)
 
 
 async def _read_body(request: web.Request) -> bytes:

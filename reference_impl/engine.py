@@ -100,6 +100,7 @@ class Engine:
         self.sample_rate_hz = model.config.sample_rate_hz
         self._prompts = prompt_builder(model)
         self.voices = self._prompts.voices
+        self.capabilities = self._prompts.capabilities
         self._origin = origin
         self._batch = DecodeBatch(model, settings, MAX_FRAMES, self._prompts.pad)
         # twice the rows: a request whose last audio is still being decoded does not keep its row

@@ -87,6 +87,21 @@ class EngineStats:
     prefill_seconds_total: float
 
 
+@dataclass(frozen=True)
+class Capabilities:
+    """What requests a checkpoint can follow; the defaults are those of the tiny voice.
+
+    ``clones``: it speaks as ``reference_audio`` does (otherwise a reference has no effect).
+    ``follows_instructions``: ``instructions`` have an effect. ``task_types`` and ``languages``:
+    the values that clients may send; ``auto`` names no language.
+    """
+
+    clones: bool = False
+    follows_instructions: bool = False
+    task_types: tuple[str, ...] = ("CustomVoice", "Base")
+    languages: tuple[str, ...] = ("english", "en", "auto")
+
+
 class QueueFull(EngineError):
     """More requests wait than ``max_queue``: HTTP 429."""
 
@@ -104,7 +119,10 @@ class RequestRejected(EngineError):
 
 
 class EngineLike(Protocol):
-    """What the server needs of an engine (tests use a fake one)."""
+    """What the server needs of an engine (tests use a fake one).
+
+    An engine may also have ``capabilities`` (:class:`Capabilities`); without, the defaults hold.
+    """
 
     model_name: str
     voices: tuple[str, ...]

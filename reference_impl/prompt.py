@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from reference_impl.config import TextConfig
-from reference_impl.engine_api import SpeechRequest
+from reference_impl.engine_api import Capabilities, SpeechRequest
 from reference_impl.talker import Talker
 from reference_impl.tokenizer import CharTokenizer, PromptIds
 
@@ -61,6 +61,7 @@ class PromptBuilder(Protocol):
     """What the engine needs of a checkpoint's text side."""
 
     voices: tuple[str, ...]
+    capabilities: Capabilities
     pad: Tensor | None  # [H]: added to every decode step without trailing text; None: nothing is ever added
 
     def segments(self, request: SpeechRequest) -> list[Any]:
@@ -77,6 +78,7 @@ class CharPrompts:
     """The tiny voice: characters, and nothing added to the decode steps."""
 
     pad = None
+    capabilities = Capabilities()
 
     def __init__(self, config: TextConfig, talker: Talker, device: torch.device):
         self._tokenizer = CharTokenizer(config)

@@ -25,9 +25,10 @@ from torch import Tensor
 from reference_impl.checkpoint import Model
 from reference_impl.code_predictor import CodePredictor
 from reference_impl.config import CodecControl, ModelConfig, ReleasedTextConfig
-from reference_impl.engine_api import RequestRejected, SpeechRequest
+from reference_impl.engine_api import Capabilities, RequestRejected, SpeechRequest
 from reference_impl.prompt import Prompt
 from reference_impl.reference_voice import ReferenceVoices
+from reference_impl.released_config import TASKS
 from reference_impl.talker import Talker
 from reference_impl.text_tokenizer import TextTokenizer
 
@@ -85,6 +86,7 @@ class ReleasedPrompts:
         self._references = ReferenceVoices(model)
         named = self._text.task == "custom_voice"
         self.voices = tuple(self._control.speakers) if named else (NO_VOICE,)
+        self.capabilities = capabilities(self._text, self._control)
         self._markers = control_text(model.talker, self._text, model.device)
         self.pad = self._markers[0]
 
@@ -136,6 +138,16 @@ class ReleasedPrompts:
         """See :meth:`PromptBuilder.warm_up_request`."""
         audio = self._references.example() if self._text.task == "base" else None
         return SpeechRequest("warm-up", "Ready.", self.voices[0], 0, max_new_tokens=12, reference_audio=audio)
+
+
+def capabilities(text: ReleasedTextConfig, control: CodecControl) -> Capabilities:
+    """What a checkpoint of this configuration can follow; "en" stands for English, as with the tiny voice."""
+    return Capabilities(
+        clones=text.task == "base",
+        follows_instructions=text.instructions,
+        task_types=(TASKS[text.task],),
+        languages=("auto", *control.languages, *(("en",) if "english" in control.languages else ())),
+    )
 
 
 def forced_frames(text: str, config: ModelConfig) -> int:

@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reference_impl.engine_api import Capabilities
 from reference_impl.http_errors import bad_request, shown
 
 MAX_INPUT_CHARS = 4096  # as in OpenAI's API
+MAX_GUIDE_CHARS = 4096  # of instructions and ref_text each, like the input
 MAX_NEW_TOKENS = 4096  # as in vllm-omni
 MAX_SEED = 2**63 - 1
 RESPONSE_FORMATS = ("wav", "pcm")
 STREAM_FORMATS = ("audio", "sse")
-TASK_TYPES = ("CustomVoice", "Base", "VoiceDesign")
-LANGUAGES = {"english": "English", "en": "English", "auto": None}
+GUIDES = ("ref_audio", "ref_text", "instructions")
+LANGUAGES = {"english": "English", "en": "English", "auto": None}  # others go to the engine as it spells them
+TINY_VOICE = Capabilities()
 _JSON_TYPES = {
     bool: "a boolean",
     int: "an integer",
@@ -34,7 +37,8 @@ _JSON_TYPES = {
 class SpeechCall:
     """One checked call. ``delivery``: ``file`` (whole), ``audio`` (raw stream) or ``sse``.
 
-    ``ignored``: fields the client set that have no effect with this voice.
+    ``ref_audio`` is still as the client wrote it (:mod:`reference_impl.reference_audio` decodes
+    it). ``ignored``: fields the client set that have no effect with this voice.
     """
 
     text: str
@@ -44,16 +48,30 @@ class SpeechCall:
     delivery: str
     max_new_tokens: int | None = None
     language: str | None = None
+    instructions: str | None = None
+    ref_audio: str | None = None
+    ref_text: str | None = None
     ignored: tuple[str, ...] = ()
 
 
-def parse_speech_call(body: bytes, model_name: str, voices: Sequence[str], sample_rate_hz: int) -> SpeechCall:
+def parse_speech_call(
+    body: bytes,
+    model_name: str,
+    voices: Sequence[str],
+    sample_rate_hz: int,
+    capabilities: Capabilities = TINY_VOICE,
+) -> SpeechCall:
     """Check a request body. Raises ApiError (400) that names the field and its valid values."""
     fields = _Fields(_json_object(body))
     _check_model(fields, model_name)
     _check_unsupported(fields, sample_rate_hz)
     seed = fields.integer("seed", 0, MAX_SEED)
-    language = fields.choice("language", LANGUAGES)
+    fields.choice("task_type", capabilities.task_types, "unsupported")
+    language = fields.choice("language", capabilities.languages)
+    ref_audio, ref_text, instructions = (fields.text(name) or None for name in GUIDES)
+    ignored = _ignored(capabilities)
+    if capabilities.clones and fields.boolean("x_vector_only_mode"):
+        ref_text = None  # the speaker's vector alone: what was said does not matter
     return SpeechCall(
         text=_input(fields),
         voice=_voice(fields, voices),
@@ -61,9 +79,24 @@ def parse_speech_call(body: bytes, model_name: str, voices: Sequence[str], sampl
         response_format=fields.choice("response_format", RESPONSE_FORMATS) or "wav",
         delivery=_delivery(fields),
         max_new_tokens=fields.integer("max_new_tokens", 1, MAX_NEW_TOKENS),
-        language=LANGUAGES[language] if language else None,
-        ignored=tuple(name for name in ("ref_audio", "ref_text", "instructions") if fields.text(name)),
+        language=LANGUAGES.get(language, language) if language else None,
+        instructions=None if "instructions" in ignored else _bounded(instructions, "instructions"),
+        ref_audio=None if "ref_audio" in ignored else ref_audio,
+        ref_text=None if "ref_text" in ignored else _bounded(ref_text, "ref_text"),
+        ignored=tuple(name for name in ignored if fields.text(name)),
     )
+
+
+def _ignored(capabilities: Capabilities) -> tuple[str, ...]:
+    """The fields that have no effect with such a checkpoint."""
+    reference = () if capabilities.clones else ("ref_audio", "ref_text")
+    return reference if capabilities.follows_instructions else (*reference, "instructions")
+
+
+def _bounded(text: str | None, name: str) -> str | None:
+    if text is not None and len(text) > MAX_GUIDE_CHARS:
+        raise bad_request(f"{name} has {len(text)} characters; at most {MAX_GUIDE_CHARS} are allowed", name, "too_long")
+    return text
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
@@ -115,12 +148,12 @@ class _Fields:
             raise bad_request(f"{name} is {shown(value)}; valid: {low} to {high}", name)
         return value
 
-    def choice(self, name: str, valid: Sequence[str] | Mapping[str, Any]) -> str | None:
+    def choice(self, name: str, valid: Sequence[str], code: str = "invalid_value") -> str | None:
         """One of ``valid`` in any case, as ``valid`` writes it."""
         value = self.text(name)
         if value is None:
             return None
-        return match_name(value, tuple(valid), name)
+        return match_name(value, valid, name, code)
 
 
 def match_name(value: str, valid: Sequence[str], param: str, code: str = "invalid_value") -> str:
@@ -147,13 +180,6 @@ def _check_unsupported(fields: _Fields, sample_rate_hz: int) -> None:
     rate = fields.integer("sample_rate", 0, MAX_SEED)
     if rate is not None and rate != sample_rate_hz:
         raise bad_request(f"sample_rate {rate} is unsupported; valid: {sample_rate_hz}", "sample_rate", "unsupported")
-    if fields.choice("task_type", TASK_TYPES) == "VoiceDesign":
-        raise bad_request(
-            "task_type 'VoiceDesign' is unsupported: the voices of this model cannot be described; "
-            "valid: CustomVoice, Base (its reference is ignored)",
-            "task_type",
-            "unsupported",
-        )
 
 
 def _input(fields: _Fields) -> str:

@@ -65,6 +65,9 @@ _AUTO: dict[tuple[bool, bool], tuple[tuple[str, str], ...]] = {
     ),
 }
 
+_TORCH_MAGIC = (b"PK\x03\x04", b"\x80\x02")
+"""How torch.save begins a file: a zip archive, before version 1.6 a pickle."""
+
 
 class DownloadNeeded(AccuracyError):
     """The judge's weights are not on this machine; a run would download them."""
@@ -224,7 +227,12 @@ def _from_path(model: str, device: str) -> JudgeSpec:
         raise ConfigError(f"asr.model={model} is a path that does not end with .pt (an openai-whisper checkpoint)")
     if not path.is_file():
         raise ConfigError(f"asr.model={model}: there is no file {path}")
-    return _spec(path.stem, "path", str(path), (path,), sha256_of_files([path]), device)
+    spec = _spec(path.stem, "path", str(path), (path,), sha256_of_files([path]), device)
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if not magic.startswith(_TORCH_MAGIC):
+        raise ConfigError(f"asr.model={model}: not a PyTorch checkpoint (it begins with {magic!r})")
+    return spec
 
 
 def _from_cache(name: str, device: str) -> JudgeSpec | None:

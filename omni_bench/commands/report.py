@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.run.orchestrate import print_summary
 from omni_bench.run.redo import redraw
 
 
 def report_command(runs: Sequence[str]) -> int:
-    """Rewrite the report of each run folder and print its summary. Raises StoreError."""
+    """Rewrite the report of each run folder and print its summary; 0 if all are valid, else 1. Raises StoreError."""
+    code = EXIT_OK
     for path in runs:
         folder, run = redraw(Path(path))
         print_summary(run, folder)
-    return 0
+        if not run["valid"]:
+            code = EXIT_INVALID
+    return code

@@ -52,10 +52,11 @@ class JobFailed(OmniBenchError):
 def run_command(arguments: list[str]) -> int:
     """Hand ``arguments`` to Hydra; the exit code of the job, in a multirun that of the first that failed.
 
-    Raises ConfigError for what Hydra cannot compose.
+    Raises ConfigError for what Hydra cannot compose, StoreError for a ``hydra.run.dir`` that holds a run.
     """
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
+    _refuse_taken_folder(arguments)
     with _as_program(arguments), _signals_as_interrupt():
         try:
             application(run_job)()
@@ -93,6 +94,16 @@ def run_job(composed: DictConfig) -> None:
         sys.exit(code)  # past Hydra, which would go on with the next job
     if multirun and code != EXIT_OK:
         raise JobFailed(code)
+
+
+def _refuse_taken_folder(arguments: list[str]) -> None:
+    """Raise StoreError before Hydra writes its files into the folder of another run."""
+    from omni_bench.store.run_folder import RunFolder
+
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key == "hydra.run.dir" and (path := Path(value.strip("'\""))).is_dir():
+            RunFolder.create(path).release()
 
 
 def _discard_without_run(run_dir: Path) -> None:

@@ -32,6 +32,9 @@ SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
 """A client process with more open streams than this measures itself."""
 
+MAX_REQUESTS_PER_LEVEL, MAX_PER_SLOT = 1_000_000, 1000
+"""A plan is made before anything runs: more is a slip of the keyboard, and would fill the memory."""
+
 
 def validate(config: RunConfig) -> None:
     """Raise ConfigError for the first value that cannot be run, naming key, value and valid values."""
@@ -105,12 +108,16 @@ def _load(load: LoadConfig) -> None:
     repeated = sorted({level for level in load.concurrency if load.concurrency.count(level) > 1})
     if repeated:
         raise ConfigError(f"load.concurrency={load.concurrency}: {repeated[0]} is there twice; a level is run once")
-    if load.requests_per_level < 1:
-        raise ConfigError(f"load.requests_per_level={load.requests_per_level}: at least 1")
-    if load.requests_per_slot < 0:
-        raise ConfigError(f"load.requests_per_slot={load.requests_per_slot}: 0 (no minimum) or more")
-    if load.warmup_per_slot < 0:
-        raise ConfigError(f"load.warmup_per_slot={load.warmup_per_slot}: 0 or more")
+    if not 1 <= load.requests_per_level <= MAX_REQUESTS_PER_LEVEL:
+        raise ConfigError(
+            f"load.requests_per_level={load.requests_per_level}: at least 1, at most {MAX_REQUESTS_PER_LEVEL}"
+        )
+    if not 0 <= load.requests_per_slot <= MAX_PER_SLOT:
+        raise ConfigError(
+            f"load.requests_per_slot={load.requests_per_slot}: 0 (no minimum) or more, at most {MAX_PER_SLOT}"
+        )
+    if not 0 <= load.warmup_per_slot <= MAX_PER_SLOT:
+        raise ConfigError(f"load.warmup_per_slot={load.warmup_per_slot}: 0 or more, at most {MAX_PER_SLOT}")
     levels = len(load.concurrency)
     if not 0 <= load.rotate_levels < levels:
         raise ConfigError(f"load.rotate_levels={load.rotate_levels}: 0 to {levels - 1} for {levels} levels")

@@ -88,17 +88,23 @@ def run_level(
     return recording
 
 
+def check_api_key(client: ClientConfig) -> None:
+    """Raise ConfigError if the variable that ``client`` names holds no key that a header can carry."""
+    if client.api_key_env is None:
+        return
+    key = os.environ.get(client.api_key_env, "")
+    if not key.isascii() or not key.isprintable() or not key.strip():
+        raise ConfigError(
+            f"client.api_key_env={client.api_key_env}: that environment variable is not set, or not a usable key"
+        )
+
+
 def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Path, health_path: str) -> LevelJob:
     """The worker's job, checked. Raises ConfigError for a URL or a key that cannot work."""
     problem = url_problem(base_url)
     if problem is not None:
         raise ConfigError(f"the target's URL {problem}")
-    if client.api_key_env is not None:
-        key = os.environ.get(client.api_key_env, "")
-        if not key.isascii() or not key.isprintable() or not key.strip():
-            raise ConfigError(
-                f"client.api_key_env={client.api_key_env}: that environment variable is not set, or not a usable key"
-            )
+    check_api_key(client)
     return LevelJob(
         plan=plan,
         speech_url=speech_url(base_url),

@@ -107,7 +107,7 @@ def _problem_reasons(outcome: Outcome) -> list[str]:
     if isinstance(problem, KeyboardInterrupt):
         reason = "the run was interrupted"
     elif isinstance(problem, (OmniBenchError, OSError)):
-        reason = str(problem).splitlines()[0]
+        reason = str(problem).splitlines()[0].removesuffix(":")  # an end of a log follows
     else:
         reason = f"internal error: {type(problem).__name__}: {problem}"
     reasons = [JUDGING_DID_NOT_FINISH + reason if outcome.while_judging else reason]

@@ -6,6 +6,7 @@ was measured is on disk, marked invalid; then the error goes on to the command l
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -238,10 +239,21 @@ def _with_place(problem: BaseException, session: _Session) -> BaseException:
 
 
 def print_summary(document: dict[str, Any], folder: RunFolder) -> None:
-    """The table, why the run may not be trusted if so, and where the report is; on stdout."""
+    """The table, why the run may not be trusted if so, and where the report is; on stdout.
+
+    A reader that has gone (``| true``) changes nothing about the run: it is all on disk.
+    """
     # Into a file or a pipe, rich would squeeze the table into 80 columns.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    console.print(summary_table(document, console.width))
-    for line in verdict_lines(document):
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)
+    with console.capture() as capture:  # at a broken pipe rich itself would exit with code 1
+        console.print(summary_table(document, console.width))
+        for line in verdict_lines(document):
+            console.print(line, markup=False, soft_wrap=True)
+        console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)
+    try:
+        print(capture.get(), end="", flush=True)
+    except BrokenPipeError:
+        # What is still in the buffer goes nowhere, so that no later flush fails again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

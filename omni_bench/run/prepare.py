@@ -14,6 +14,7 @@ from omni_bench.datasets.load import load_prompts, prompts_sha256
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
 from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
+from omni_bench.load.runner import check_api_key
 from omni_bench.run.judging import find_judge
 from omni_bench.store.files import os_errors_as_store_errors
 from omni_bench.targets.reference import check_checkpoint
@@ -40,6 +41,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     """
     if config.target.kind == "reference":
         check_checkpoint(config.reference)
+    check_api_key(config.client)
     prompts = load_prompts(config.dataset, prompts_needed(config.load))
     plans = build_level_plans(prompts, config.load, config.client)
     measured = sum(len(plan.measured) for plan in plans)

@@ -49,6 +49,8 @@ def judge_again(path: Path, overrides: Sequence[str], progress: RunProgress) -> 
     folder = RunFolder.open(path)
     run = folder.read_run()
     config = stored_config(run, folder, overrides)
+    if config.asr.kind == "none" and any(override.startswith("asr.kind=") for override in overrides):
+        raise ConfigError("asr.kind=none: judge needs a judge; valid: asr.kind=whisper")
     config.asr.kind = "whisper"
     levels = read_results(folder, run)
     heard = audible(levels)
@@ -111,7 +113,13 @@ def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence
     judge = run["provenance"]["judge"]
     if judge is None or not records:
         return None
-    scores = {score.request_id: score for score in map(score_of, records)}
+    scores = {}
+    for number, record in enumerate(records, start=1):
+        try:
+            score = score_of(record)
+        except StoreError as error:
+            raise StoreError(f"{folder.utterances_jsonl}, line {number}: {error}") from None
+        scores[score.request_id] = score
     expected = [request.request_id for level in levels for request in level.requests]
     missing = [request_id for request_id in expected if request_id not in scores]
     if missing:

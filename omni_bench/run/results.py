@@ -22,6 +22,7 @@ from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.metrics.validity import audio_faults
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
+from omni_bench.text import shorten
 
 UNHEARABLE = ("empty", "silent")
 """Faults with which there is nothing to transcribe: the utterance counts as wholly wrong."""
@@ -161,10 +162,16 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
     """
     by_level: dict[int, list[RequestResult]] = {}
     measured = {level["concurrency"] for level in run["levels"]}
+    seen: dict[str, int] = {}
     for number, record in enumerate(folder.read_requests(), start=1):
         if record.get("concurrency") not in measured:
             continue  # of a level that was cut off
         result = _result_from(record, folder, number)
+        first = seen.setdefault(result.request_id, number)
+        if first != number:
+            raise StoreError(
+                f"{folder.requests_jsonl}, line {number}: request {result.request_id!r} is on line {first} already"
+            )
         by_level.setdefault(result.timeline.concurrency, []).append(result)
     levels = []
     for level in run["levels"]:
@@ -181,6 +188,7 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
 def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> RequestResult:
     try:
         timeline = timeline_from_dict(record)
+        _check_values(record, timeline)
         audio = record["audio"]
         path = None if audio is None else (folder.path / audio).resolve()
         if path is not None and not path.is_relative_to(folder.path.resolve()):
@@ -197,6 +205,43 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> R
         raise StoreError(f"{folder.requests_jsonl}, line {number}: not a finished request: {error!r}") from None
     except StoreError as error:
         raise StoreError(f"{folder.requests_jsonl}, line {number}: {error}") from None
+
+
+def _check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
+    """Raise StoreError for values of a stored line that no run can have written."""
+    faults, ttfa_ms = record["faults"], record["metrics"]["ttfa_ms"]
+    checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
+    checks += [
+        ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
+        (
+            "faults",
+            faults,
+            isinstance(faults, list) and all(isinstance(fault, str) for fault in faults),
+            "a list of strings",
+        ),
+        (
+            "metrics.ttfa_ms",
+            ttfa_ms,
+            ttfa_ms is None or (isinstance(ttfa_ms, (int, float)) and not isinstance(ttfa_ms, bool)),
+            "a number or null",
+        ),
+        (
+            "sample_rate_hz",
+            timeline.sample_rate_hz,
+            timeline.sample_rate_hz is None or timeline.sample_rate_hz >= 1,
+            "at least 1, or null",
+        ),
+        ("chunk_bytes", timeline.chunk_bytes, all(size >= 0 for size in timeline.chunk_bytes), "0 or more each"),
+        (
+            "ended_ns" if timeline.ended_ns is not None else "failed_ns",
+            timeline.finished_ns,
+            timeline.finished_ns >= timeline.started_ns,
+            f"at least started_ns={timeline.started_ns}",
+        ),
+    ]
+    for name, value, holds, what in checks:
+        if not holds:
+            raise StoreError(f"request {timeline.request_id!r}: {name} is {shorten(repr(value), 80)}; must be {what}")
 
 
 def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | None]:

@@ -9,9 +9,11 @@ audio/  plots/  server.log  report.md
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -38,17 +40,42 @@ class RunFolder:
     def __init__(self, path: Path):
         self.path = path
         self._requests: JsonLinesWriter | None = None
+        self._claim: int | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> Self:
-        """A new run folder; it may exist (Hydra makes it) but must not hold a run already."""
+        """A new run folder; it may exist (Hydra makes it) but must not hold a run already, nor one that goes on.
+
+        It is claimed for this process until :meth:`release` or the end of the process.
+        """
         folder = cls(Path(path).absolute())
         with os_errors_as_store_errors("create", folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
-            taken = [file for file in (folder.run_json, folder.requests_jsonl) if file.exists()]
+            free = folder._claim_it()
+            taken = [file.name for file in (folder.run_json, folder.requests_jsonl) if file.exists()]
+        if not free:
+            taken.append("one that is going on now")
         if taken:
-            raise StoreError(f"{folder.path} already holds a run ({taken[0].name}); choose another folder")
+            folder.release()
+            raise StoreError(f"{folder.path} already holds a run ({taken[0]}); choose another folder")
         return folder
+
+    def _claim_it(self) -> bool:
+        """Lock the folder itself, so that a kill leaves no lock behind; False if another run has it."""
+        self._claim = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a network file system that cannot lock a folder: its files alone tell
+        return True
+
+    def release(self) -> None:
+        """Let go of the folder; more than once is fine."""
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -192,7 +219,11 @@ class RunFolder:
     def read_run(self) -> dict[str, Any]:
         """run.json, checked. Raises StoreError if it is missing, broken, or of another major version."""
         if not self.run_json.is_file():
-            raise StoreError(f"{self.path} has no run.json: the run did not finish")
+            finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
+            raise StoreError(
+                f"{self.path} has no run.json: the run did not finish, so that there is nothing to report or judge; "
+                f"requests.jsonl holds {finished} finished requests"
+            )
         with os_errors_as_store_errors("read", self.run_json):
             data = self.run_json.read_bytes()
         try:
@@ -207,6 +238,10 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
 
 
 def safe_name(name: str) -> str:

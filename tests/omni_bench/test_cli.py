@@ -182,3 +182,16 @@ def test_an_output_folder_that_cannot_be_made(capsys, tmp_path):
     assert exit_code("run", "scenario=smoke", f"output.root={tmp_path}/file/runs") == 3
     err = capsys.readouterr().err
     assert err.startswith("omni-bench: error: ") and "not a directory" in err and "Traceback" not in err
+
+
+def test_ctrl_c_while_starting_up_is_one_line():
+    code = (
+        "import sys, builtins; real = builtins.__import__\n"
+        "def interrupted(name, *rest):\n"
+        "    if name == 'omni_bench.cli': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = interrupted\n"
+        "from omni_bench.__main__ import main; sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "omni-bench: error: interrupted\n")

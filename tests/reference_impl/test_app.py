@@ -7,15 +7,18 @@ import base64
 import io
 import json
 import logging
+import threading
 import wave
 
 import aiohttp
+import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 import reference_impl.app as app_module
 import reference_impl.speech_delivery as delivery_module
 from reference_impl.app import SERVER, create_app
+from reference_impl.engine_api import Capabilities
 
 SPEECH = "/v1/audio/speech"
 BODY = {"model": "tiny", "input": "Hello.", "voice": "alba", "seed": 5}
@@ -149,6 +152,52 @@ async def test_ignored_fields_are_told_once(start, caplog):
         assert response.status == 200
     told = [record.getMessage() for record in caplog.records if "is ignored" in record.getMessage()]
     assert len(told) == 2 and told[0].startswith("ref_audio") and told[1].startswith("instructions")
+
+
+def recording(samples):
+    """Base64 of a 24 kHz WAV file."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(24000)
+        writer.writeframes(np.asarray(samples, "<i2").tobytes())
+    return base64.b64encode(file.getvalue()).decode()
+
+
+async def test_an_engine_that_clones_gets_decoded_samples(start, fake, monkeypatch):
+    threads = []
+    decode = app_module.decode_reference
+
+    def spy(*args):
+        threads.append(threading.current_thread())
+        return decode(*args)
+
+    monkeypatch.setattr(app_module, "decode_reference", spy)
+    engine = fake.FakeEngine()
+    engine.capabilities = Capabilities(clones=True, follows_instructions=True, task_types=("Base",))
+    client, _ = await start(engine)
+    samples = np.arange(-12000, 12000)
+    guides = {"ref_audio": f"data:audio/wav;base64,{recording(samples)}", "ref_text": "Hi.", "instructions": "Sing."}
+    response = await client.post(SPEECH, json={**BODY, **guides, "task_type": "Base"})
+    assert response.status == 200
+    (job,) = engine.requests
+    assert job.reference_audio.dtype == np.float32
+    assert np.array_equal(job.reference_audio, (samples / 32768).astype(np.float32))
+    assert (job.reference_text, job.instructions) == ("Hi.", "Sing.")
+    assert threads and threading.current_thread() not in threads  # off the event loop
+
+
+async def test_a_reference_by_address_is_refused_by_an_engine_that_clones(start, fake):
+    engine = fake.FakeEngine()
+    engine.capabilities = Capabilities(clones=True)
+    client, _ = await start(engine)
+    for address in (str(client.make_url("/health")), "file:///etc/passwd", "/etc/passwd"):
+        response = await client.post(SPEECH, json={**BODY, "ref_audio": address})
+        await error_of(response, 400, type="invalid_request_error", param="ref_audio")
+    assert engine.requests == []
+    counts = await (await client.get("/metrics")).text()
+    assert '"/health"' not in counts  # nobody asked for it
 
 
 async def test_models_voices_health(start):

@@ -72,6 +72,12 @@ def engine():
     built.stop()
 
 
+def test_the_tiny_voice_says_what_it_can_follow(engine):
+    can = engine.capabilities
+    assert (can.clones, can.follows_instructions) == (False, False)
+    assert (can.task_types, can.languages) == (("CustomVoice", "Base"), ("english", "en", "auto"))
+
+
 @pytest.fixture(scope="module")
 def fixed_shape():
     built = build_engine(ServerSettings(max_batch=16, max_seq_len=192, deterministic=True, device="cpu"))

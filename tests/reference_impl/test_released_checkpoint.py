@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import threading
 
+import numpy as np
 import pytest
+import soundfile
 import torch
+from aiohttp.test_utils import TestClient, TestServer
 from safetensors.torch import load_file, save_file
 
 from omni_bench.errors import CheckpointError
+from reference_impl.app import create_app
 from reference_impl.checkpoint import load_model, read_config
 from reference_impl.engine import build_engine
 from reference_impl.engine_api import Finished, SpeechRequest
+from reference_impl.released_prompt import capabilities
 from reference_impl.settings import ServerSettings
 
 
@@ -186,6 +193,49 @@ def test_the_engine_speaks_from_a_released_folder(folder):
         engine.stop()
     assert all(isinstance(end, Finished) and end.frames == 5 for end in ends)
     assert (ends[0].codes == ends[1].codes).all()
+
+
+async def test_a_base_folder_clones_over_http(base_folder):
+    settings = ServerSettings(checkpoint=str(base_folder), max_batch=2, max_seq_len=96, device="cpu", temperature=0.0)
+    engine = build_engine(settings)
+    noise = np.random.default_rng(1).uniform(-0.1, 0.1, 8000)  # 0.5 s at 16 kHz
+    file = io.BytesIO()
+    soundfile.write(file, noise, 16000, format="FLAC")
+    reference = base64.b64encode(file.getvalue()).decode()
+    body = {"input": "Hello there.", "seed": 3, "max_new_tokens": 3, "response_format": "pcm"}
+    clone = {**body, "ref_audio": reference, "ref_text": "Hi.", "task_type": "Base", "language": "German"}
+    client = TestClient(TestServer(create_app(engine)))
+    await client.start_server()
+    try:
+        spoken, tokens = [], []
+        for more in ({}, {"x_vector_only_mode": True}):
+            response = await client.post("/v1/audio/speech", json={**clone, **more})
+            assert response.status == 200, await response.text()
+            spoken.append(await response.read())
+            tokens.append(int(response.headers["x-input-tokens"]))
+        refused = [
+            (await (await client.post("/v1/audio/speech", json={**body, **wrong})).json())["error"]
+            for wrong in ({}, {"task_type": "CustomVoice"}, {"language": "Welsh"})
+        ]
+    finally:
+        await client.close()
+        engine.stop()
+    assert [len(pcm) for pcm in spoken] == [3 * 1920 * 2] * 2
+    assert tokens[0] > tokens[1]  # the reference's text is part of the prompt, or not
+    assert [error["param"] for error in refused] == ["ref_audio", "task_type", "language"]
+    assert "needs a recording" in refused[0]["message"]
+    assert "valid: Base" in refused[1]["message"] and "german" in refused[2]["message"]
+
+
+def test_a_folder_tells_what_it_can_follow(folder, base_folder):
+    found = []
+    for path in (folder, base_folder):
+        config = read_config(path)
+        found.append(capabilities(config.text, config.talker.control))
+    assert [can.clones for can in found] == [False, True]
+    assert [can.follows_instructions for can in found] == [True, False]
+    assert [can.task_types for can in found] == [("CustomVoice",), ("Base",)]
+    assert {"auto", "english", "en", "german"} < set(found[0].languages)
 
 
 def finish(engine, request):

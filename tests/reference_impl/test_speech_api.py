@@ -6,14 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference_impl.engine_api import Capabilities
 from reference_impl.http_errors import ApiError
-from reference_impl.speech_api import MAX_INPUT_CHARS, parse_speech_call
+from reference_impl.speech_api import MAX_GUIDE_CHARS, MAX_INPUT_CHARS, TINY_VOICE, parse_speech_call
+
+CLONES = Capabilities(clones=True, task_types=("Base",), languages=("auto", "english", "en", "chinese"))
+FOLLOWS = Capabilities(follows_instructions=True, task_types=("VoiceDesign",), languages=("auto", "german"))
 
 
-def parse(fields=None, *, body=None, **more):
+def parse(fields=None, *, body=None, can=TINY_VOICE, **more):
     if body is None:
         body = json.dumps({"input": "Hello.", **(fields or {}), **more}).encode()
-    return parse_speech_call(body, "tiny", ("alba", "bruno"), 24000)
+    return parse_speech_call(body, "tiny", ("alba", "bruno"), 24000, can)
 
 
 def refusal(**fields):
@@ -94,6 +98,52 @@ def test_unknown_fields_and_instructions_are_ignored():
     assert parse(temperature="hot", extra_params={"a": 1}, instructions="Whisper.").ignored == ("instructions",)
 
 
+def test_an_engine_that_clones_gets_the_reference():
+    call = parse(can=CLONES, ref_audio="UklG", ref_text="Hi.", instructions="Sing.", task_type="base")
+    assert (call.ref_audio, call.ref_text, call.instructions) == ("UklG", "Hi.", None)
+    assert call.ignored == ("instructions",)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(True, None), (False, "Hi."), (None, "Hi.")])
+def test_x_vector_only_mode_drops_the_reference_text(given, kept):
+    call = parse(can=CLONES, ref_audio="UklG", ref_text="Hi.", x_vector_only_mode=given)
+    assert (call.ref_audio, call.ref_text) == ("UklG", kept)
+
+
+def test_an_engine_that_follows_instructions_gets_them():
+    call = parse(can=FOLLOWS, ref_audio="UklG", ref_text="Hi.", instructions="Sing.", task_type="VoiceDesign")
+    assert (call.ref_audio, call.ref_text, call.instructions) == (None, None, "Sing.")
+    assert call.ignored == ("ref_audio", "ref_text")
+
+
+def test_an_empty_guide_is_none():
+    call = parse(can=CLONES, ref_audio="", ref_text="")
+    assert (call.ref_audio, call.ref_text, call.ignored) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "language"), [("Chinese", "chinese"), ("EN", "English"), ("english", "English"), ("AUTO", None)]
+)
+def test_languages_are_the_engines(written, language):
+    assert parse(can=CLONES, language=written).language == language
+
+
+@pytest.mark.parametrize(
+    ("can", "fields", "param", "words"),
+    [
+        (CLONES, {"task_type": "CustomVoice"}, "task_type", "valid: Base"),
+        (FOLLOWS, {"task_type": "Base"}, "task_type", "valid: VoiceDesign"),
+        (FOLLOWS, {"language": "English"}, "language", "valid: auto, german"),
+        (CLONES, {"x_vector_only_mode": "yes"}, "x_vector_only_mode", "must be a boolean"),
+        (CLONES, {"ref_text": "a" * (MAX_GUIDE_CHARS + 1)}, "ref_text", "4097 characters; at most 4096"),
+        (FOLLOWS, {"instructions": "a" * (MAX_GUIDE_CHARS + 1)}, "instructions", "4097 characters; at most 4096"),
+    ],
+)
+def test_what_this_engine_cannot_do_is_refused(can, fields, param, words):
+    error = refusal(can=can, fields=fields)
+    assert (error.status, error.param) == (400, param) and words in str(error)
+
+
 def test_speed_one_is_the_only_speed():
     assert parse(speed=1) and parse(speed=1.0) and parse(speed=None)
     error = refusal(speed=1.5)
@@ -127,7 +177,7 @@ def test_speed_one_is_the_only_speed():
         ({"seed": True}, "seed", "must be an integer, not a boolean"),
         ({"max_new_tokens": 0}, "max_new_tokens", "valid: 1 to 4096"),
         ({"max_new_tokens": 4097}, "max_new_tokens", "valid: 1 to 4096"),
-        ({"task_type": "VoiceDesign"}, "task_type", "unsupported"),
+        ({"task_type": "VoiceDesign"}, "task_type", "not supported; valid: CustomVoice, Base"),
         ({"task_type": "Song"}, "task_type", "valid: CustomVoice"),
         ({"language": "German"}, "language", "valid: english, en, auto"),
         ({"ref_audio": {"url": "x"}}, "ref_audio", "must be a string, not an object"),
@@ -177,15 +227,15 @@ JSON = st.recursive(
 )
 FIELDS = (
     "model input voice speaker response_format stream stream_format speed seed task_type language ref_audio ref_text "
-    "max_new_tokens instructions sample_rate"
+    "max_new_tokens instructions sample_rate x_vector_only_mode"
 )
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS.split()), JSON, max_size=4))
+@given(st.dictionaries(st.sampled_from(FIELDS.split()), JSON, max_size=4), st.sampled_from([TINY_VOICE, CLONES]))
 @settings(max_examples=150, deadline=None)
-def test_any_json_is_a_call_or_a_400(fields):
+def test_any_json_is_a_call_or_a_400(fields, can):
     try:
-        call = parse(body=json.dumps({"input": "Hello.", **fields}).encode())
+        call = parse(body=json.dumps({"input": "Hello.", **fields}).encode(), can=can)
     except ApiError as error:
         assert error.status == 400 and (error.param in fields or error.code == "invalid_json")
     else:

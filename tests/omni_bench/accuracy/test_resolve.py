@@ -109,11 +109,11 @@ def test_a_name_is_looked_for_everywhere_and_aliases_are_resolved(world):
 def test_tiny_en_alone_gets_the_short_context(world, tmp_path):
     world.cached("tiny.en")
     world.cached("base.en")
-    (tmp_path / "tiny.en.pt").write_bytes(b"of my own")
+    (tmp_path / "tiny.en.pt").write_bytes(b"PK\x03\x04of my own")
     assert resolve.resolve_judge("tiny.en", "cpu").context_s == 15.0
     assert resolve.resolve_judge("base.en", "cpu").context_s == 30.0
     own = resolve.resolve_judge(str(tmp_path / "tiny.en.pt"), "cpu")
-    assert (own.source, own.context_s, own.sha256) == ("path", 30.0, sha256_of(b"of my own"))
+    assert (own.source, own.context_s, own.sha256) == ("path", 30.0, sha256_of(b"PK\x03\x04of my own"))
 
 
 def test_a_damaged_cache_is_refused_rather_than_passed_over(world):
@@ -240,3 +240,9 @@ def test_a_user_without_a_home_has_a_cache_all_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(resolve.Path, "home", homeless)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert resolve.whisper_cache().is_relative_to(tmp_path)
+
+
+def test_a_file_that_is_no_checkpoint_is_noticed_at_once(tmp_path):
+    (tmp_path / "junk.pt").write_bytes(b"junk, not weights")
+    with pytest.raises(ConfigError, match=r"junk\.pt: not a PyTorch checkpoint \(it begins with b'junk'\)"):
+        resolve.resolve_judge(str(tmp_path / "junk.pt"), "cpu")

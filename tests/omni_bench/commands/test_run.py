@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from omni_bench.cli import main
 from omni_bench.commands.run import JobFailed, run_command
-from omni_bench.errors import TargetError
+from omni_bench.errors import StoreError, TargetError
 from omni_bench.run import orchestrate
 
 
@@ -168,3 +168,12 @@ def test_users_folders_are_found(jobs, tmp_path):
 def test_job_failed_survives_the_way_back_from_another_process():
     error = pickle.loads(pickle.dumps(JobFailed(3)))
     assert error.exit_code == 3 and str(error) == "a job of the multirun ended with exit code 3"
+
+
+def test_the_folder_of_a_finished_run_is_left_as_it_is(jobs, tmp_path):
+    run_dir = tmp_path / "mine"
+    assert run_command(["scenario=smoke", f"hydra.run.dir={run_dir}"]) == 0
+    before = (run_dir / ".hydra" / "overrides.yaml").read_bytes()
+    with pytest.raises(StoreError, match=r"already holds a run \(run\.json\)"):
+        run_command(["scenario=smoke", "load.requests_per_level=9", f"hydra.run.dir={run_dir}"])
+    assert (run_dir / ".hydra" / "overrides.yaml").read_bytes() == before and len(jobs.calls) == 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetError
+from omni_bench.errors import AccuracyError, ConfigError, DatasetError, StoreError, TargetError
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.run import judging, orchestrate, prepare
@@ -189,7 +189,7 @@ def test_a_server_that_does_not_start(config, tmp_path, target, load, judge):
     document = read(tmp_path / "run")
     assert not document["valid"] and document["levels"] == []
     assert document["invalid_reasons"] == [
-        "the server ended during start-up: exit code 3; the end of its log:",
+        "the server ended during start-up: exit code 3; the end of its log",
         "not measured: concurrency 2",
         "no level was measured",
     ]
@@ -399,3 +399,34 @@ def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, j
     assert {record["audio"] for record in lines(tmp_path / "run")} == {f"audio/c2-000{i}.wav" for i in range(6)}
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
     assert "internal error: ZeroDivisionError: a bug" in read(tmp_path / "run")["invalid_reasons"]
+
+
+def test_a_reader_that_has_gone_does_not_change_the_result(config, tmp_path, target, load, judge, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert run(config, tmp_path / "run").exit_code == 0
+        gone.flush()
+        monkeypatch.undo()
+
+
+def test_a_second_run_in_the_folder_of_one_that_goes_on_is_refused(config, tmp_path, target, load, judge):
+    refused = []
+
+    def second():
+        with pytest.raises(StoreError, match="already holds a run"):
+            run(config, tmp_path / "run")
+        refused.append((tmp_path / "run" / orchestrate.SPOOL / "c2-0000.pcm").is_file())
+
+    load.after["c2-0000"] = second
+    assert run(config, tmp_path / "run").exit_code == 0
+    assert refused == [True], "nothing of the first run was deleted"
+
+
+def test_a_key_that_is_not_set_is_noticed_before_the_launch(config, tmp_path, target, load, judge, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    config.client = replace(config.client, api_key_env="NO_SUCH_KEY")
+    with pytest.raises(ConfigError, match=r"client\.api_key_env=NO_SUCH_KEY: that environment variable is not set"):
+        run(config, tmp_path / "run")
+    assert target.started == 0

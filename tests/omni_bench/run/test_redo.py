@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from omni_bench.commands.report import report_command
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.run import orchestrate, redo
@@ -224,3 +226,41 @@ def test_a_bad_override(finished, override, message):
     with pytest.raises(ConfigError) as caught:
         again(finished, override)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ended_ns": 5}, "ended_ns is 5; must be at least started_ns=1001000000"),
+        ({"request_id": "c2-0000"}, "request 'c2-0000' is on line 1 already"),
+        ({"faults": "silent"}, "faults is 'silent'; must be a list of strings"),
+        ({"text": 7}, "text is 7; must be a string"),
+        ({"audio": 7}, "audio is 7; must be a string or null"),
+        ({"sample_rate_hz": 0}, "sample_rate_hz is 0; must be at least 1"),
+        ({"chunk_bytes": [-2, 4]}, "must be 0 or more each"),
+        ({"metrics": {"ttfa_ms": "soon"}}, "metrics.ttfa_ms is 'soon'; must be a number or null"),
+    ],
+)
+def test_a_value_that_no_run_can_have_written_is_named(finished, change, message):
+    edit_lines(finished, lambda record: {**record, **change} if record["request_id"] == "c2-0002" else record)
+    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: .*" + re.escape(message)):
+        redraw(finished)
+
+
+def test_a_score_that_is_no_number_is_named(finished):
+    path = finished / "utterances.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[1]["wer"] = "low"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with pytest.raises(StoreError, match=r"utterances\.jsonl, line 2: .*wer is 'low'; must be a number or null"):
+        redraw(finished)
+
+
+def test_a_report_of_an_invalid_run_has_the_exit_code_of_the_run(finished):
+    assert not document(finished)["valid"]
+    assert report_command([str(finished)]) == 1
+
+
+def test_judging_without_a_judge_is_refused(finished):
+    with pytest.raises(ConfigError, match=r"asr\.kind=none: judge needs a judge"):
+        again(finished, "asr.kind=none")

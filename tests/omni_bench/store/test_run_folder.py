@@ -89,7 +89,7 @@ def test_reading_a_broken_run(folder, text, words):
 
 def test_reading_an_unfinished_run(folder):
     folder.append_request({"request_id": "a"})
-    with pytest.raises(StoreError, match=r"no run\.json: the run did not finish"):
+    with pytest.raises(StoreError, match=r"no run\.json: the run did not finish.* holds 1 finished requests"):
         RunFolder.open(folder.path).read_run()
 
 
@@ -186,3 +186,10 @@ def test_a_file_in_the_way_is_one_clear_message(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="cannot create"):
         RunFolder.create(tmp_path / "file/run")
+
+
+def test_a_folder_is_claimed_by_one_run_at_a_time(tmp_path):
+    with RunFolder.create(tmp_path / "run"), pytest.raises(StoreError, match=r"already holds a run .*going on now"):
+        RunFolder.create(tmp_path / "run")
+    with RunFolder.create(tmp_path / "run") as folder:
+        assert list(folder.path.iterdir()) == []
