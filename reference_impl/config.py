@@ -128,7 +128,7 @@ class TextConfig:
     first_char_id: int = 4
     codec_bos_id: int = 3
     voices: dict[str, int] = field(default_factory=lambda: {"heart": 1, "heart_low": 2})
-    max_chars: int = 105
+    max_chars: int = 180
     frames_per_char: float = 1.3
     frames_extra: int = 20
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -79,7 +80,9 @@ def main() -> None:
         path = args.target / f"{name}.safetensors"
         save_file(tensors, path, metadata={"format": "pt"})
         path.chmod(0o644)
-    (args.target / "config.json").write_text(TINY.to_json() + "\n", encoding="utf-8")
+    # these first weights had heard nothing longer than 105 characters
+    config = replace(TINY, text=replace(TINY.text, max_chars=105))
+    (args.target / "config.json").write_text(config.to_json() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
