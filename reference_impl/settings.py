@@ -33,7 +33,8 @@ class ServerSettings:
     later chunks double up to ``chunk_frames``. ``predictor``: one of PREDICTOR_STRATEGIES.
     The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
     likeliest code. ``threads``: PyTorch threads inside one operation on a CPU (None: half the
-    cores, at most 4; Code2Wav runs beside the talker).
+    cores, at most 4; Code2Wav runs beside the talker). ``fault``: a switch of ``faults.py``
+    that breaks this server on purpose (None: it works).
     """
 
     preset: str = "tiny"
@@ -55,6 +56,7 @@ class ServerSettings:
     predictor_top_k: int | None = None
     predictor_top_p: float | None = None
     threads: int | None = None
+    fault: str | None = None
 
     def to_json(self) -> str:
         """The form passed to ``python -m reference_impl --settings``."""

@@ -32,6 +32,7 @@ class TargetConfig:
     health_path: str = "/health"
     startup_timeout_s: float = 180.0
     stop_timeout_s: float = 10.0
+    chaos: Optional[str] = None  # a fault of the wire, injected by a proxy before the server; off by default
 
 
 @dataclass
@@ -101,6 +102,14 @@ class AsrConfig:
 
 
 @dataclass
+class ChecksConfig:
+    """What is checked beside WER and the signal of every response."""
+
+    cross_talk: bool = True  # are a neighbour's words heard? needs a judge
+    parity_requests: int = 0  # of each level, sent once more alone and compared; 0: none
+
+
+@dataclass
 class ReferenceConfig:
     """The bundled reference server (``reference_impl``). See ``reference_impl/settings.py``."""
 
@@ -123,6 +132,7 @@ class ReferenceConfig:
     predictor_top_k: Optional[int] = None
     predictor_top_p: Optional[float] = None
     threads: Optional[int] = None
+    fault: Optional[str] = None  # a fault of the catalogue (reference_impl/faults.py); off by default
 
 
 @dataclass
@@ -145,5 +155,6 @@ class RunConfig:
     client: ClientConfig = field(default_factory=ClientConfig)
     load: LoadConfig = field(default_factory=LoadConfig)
     asr: AsrConfig = field(default_factory=AsrConfig)
+    checks: ChecksConfig = field(default_factory=ChecksConfig)
     reference: ReferenceConfig = field(default_factory=ReferenceConfig)
     output: OutputConfig = field(default_factory=OutputConfig)

@@ -11,6 +11,7 @@ from omni_bench.clients.urls import url_problem
 from omni_bench.config.explain import alternatives
 from omni_bench.config.schema import (
     AsrConfig,
+    ChecksConfig,
     ClientConfig,
     DatasetConfig,
     LoadConfig,
@@ -46,6 +47,7 @@ def validate(config: RunConfig) -> None:
     _client(config.client)
     _load(config.load)
     _asr(config.asr)
+    _checks(config.checks)
     _reference(config.reference)
     if config.target.kind == "reference" and config.reference.checkpoint == "random" and config.asr.kind != "none":
         raise ConfigError(
@@ -135,6 +137,10 @@ def _asr(asr: AsrConfig) -> None:
     judge_settings(asr, asr.device)
     if not 0 <= asr.wer_limit <= 1:
         raise ConfigError(f"asr.wer_limit={asr.wer_limit}: a share from 0 to 1 (0.15 is 15 %)")
+
+
+def _checks(checks: ChecksConfig) -> None:
+    _at_least("checks.parity_requests", checks.parity_requests, 0)
 
 
 def _reference(reference: ReferenceConfig) -> None:
