@@ -15,7 +15,8 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from reference_impl.engine_api import EngineLike, SpeechRequest
+from reference_impl.engine_api import EngineLike, Finished, SpeechRequest
+from reference_impl.finished_codes import MAX_REQUESTS, FinishedCodes
 from reference_impl.http_errors import ApiError, bad_request, from_http_exception, shown, unavailable
 from reference_impl.reference_audio import decode_reference
 from reference_impl.server_metrics import ServerMetrics
@@ -30,7 +31,9 @@ KEEPALIVE_TIMEOUT_S = 3600.0  # a load client's pool may rest between two levels
 # For the counts only: nobody reads the first, and the second was announced as a 200.
 CLIENT_CLOSED_REQUEST = 499
 BROKEN_OFF = 500
-ROUTES = "POST /v1/audio/speech, GET /v1/models, /v1/audio/voices, /health, /metrics"
+ROUTES = (
+    "POST /v1/audio/speech, GET /v1/audio/speech/{request_id}/codes, /v1/models, /v1/audio/voices, /health, /metrics"
+)
 _request_id: ContextVar[str] = ContextVar("request_id")  # each request is a task of its own
 _SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -45,6 +48,7 @@ class SpeechServer:
         self._metrics = ServerMetrics(lambda: self.engine)
         self._sequence = itertools.count(1)
         self._told_ignored: set[str] = set()
+        self._codes = FinishedCodes()
 
     def set_engine(self, engine: EngineLike) -> None:
         """Loading is done: take requests."""
@@ -54,6 +58,7 @@ class SpeechServer:
         """Every route."""
         return [
             web.post("/v1/audio/speech", self.speech),
+            web.get("/v1/audio/speech/{request_id}/codes", self.codes),
             web.get("/v1/models", self.models),
             web.get("/v1/audio/voices", self.voices),
             web.get("/health", self.health),
@@ -86,8 +91,25 @@ class SpeechServer:
         )
         headers = {"x-request-id": request_id, "x-seed": str(call.seed)}
         delivery = Delivery(request, call, headers, engine.sample_rate_hz, self._metrics, started_s)
-        async with EventStream(engine, job) as events:
+
+        def keep_codes(finished: Finished) -> None:
+            if finished.codes is not None:
+                self._codes.keep(request_id, finished.codes)
+
+        async with EventStream(engine, job, keep_codes) as events:
             return await delivery.run(events)
+
+    async def codes(self, request: web.Request) -> web.Response:
+        """GET /v1/audio/speech/{request_id}/codes: what a finished request spoke. Raises ApiError (404)."""
+        asked = request.match_info["request_id"]
+        answer = self._codes.answer(asked)
+        if answer is None:
+            message = (
+                f"no codes of a finished request {shown(asked)}; those of the last {MAX_REQUESTS} requests are kept, "
+                "by the x-request-id of their answers"
+            )
+            raise ApiError(404, message, param="request_id", code="codes_not_found")
+        return web.json_response(answer)
 
     async def models(self, _: web.Request) -> web.Response:
         """GET /v1/models: the one model."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from omni_bench.errors import EngineError
 from reference_impl.checkpoint import Model
 from reference_impl.kv_cache import SlotCache
-from reference_impl.predictor_strategies import STRATEGIES, expand
+from reference_impl.predictor_strategies import STRATEGIES, FrameStrategy, expand
 from reference_impl.prompt import Prompt
 from reference_impl.sampling import effective_sampling, penalise, predictor_draw, talker_draw
 from reference_impl.settings import ServerSettings
@@ -48,7 +48,7 @@ class DecodeBatch:
         sampling = effective_sampling(model.config.sampling, settings)
         self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
         self._penalty = sampling.repetition_penalty
-        self._strategy = STRATEGIES[settings.predictor](model.predictor, rows)
+        self._strategy = self._new_strategy()
         self._hidden = torch.zeros(rows, talker.hidden_size, device=device, dtype=model.dtype)
         self._uniforms = torch.zeros(rows, max_frames + 1, model.config.predictor.num_code_groups, device=device)
         self._rows = torch.arange(rows, device=device)
@@ -118,14 +118,8 @@ class DecodeBatch:
             longest = max(self._longest[:n]) + 1
             span = min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
         rows = slice(0, n)
-        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
-        codes = expand(
-            model.predictor, self._strategy, self._hidden[rows], self._code0[rows], uniforms, self._draw_rest
-        )
-        embeds = model.predictor.embed_frame(codes, model.talker.codec_embedding.weight)
-        if self._trailing is not None:
-            coming = torch.minimum(self._segment_frame[rows], self._trailing_length[rows])
-            embeds = embeds + self._trailing[self._rows[rows], coming]
+        codes = self._complete(rows)
+        embeds = self._next_inputs(codes, rows)
         hidden = model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
         for counter in (self._length, self._position, self._frame, self._segment_frame):
             counter[rows] += 1
@@ -137,6 +131,28 @@ class DecodeBatch:
         if settings.deterministic:
             self._clear(slice(self.count, n))
         return result
+
+    def _new_strategy(self) -> FrameStrategy:
+        return STRATEGIES[self.settings.predictor](self.model.predictor, self.settings.max_batch)
+
+    def _complete(self, rows: slice) -> Tensor:
+        """The 16 codes of each row's frame [B, 16], of which codebook 0 was drawn a step before."""
+        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
+        hidden, code0 = self._hidden[rows], self._code0[rows]
+        return expand(self.model.predictor, self._strategy, hidden, code0, uniforms, self._draw_rest)
+
+    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+        """What the talker reads next [B, H]: the frame's codes [B, 16], and text that is still to come."""
+        embeds = self.model.predictor.embed_frame(codes, self.model.talker.codec_embedding.weight)
+        text = self._coming_text(rows)
+        return embeds if text is None else embeds + text
+
+    def _coming_text(self, rows: slice) -> Tensor | None:
+        """What is added to the talker's input at this frame [B, H]; None where the checkpoint adds nothing."""
+        if self._trailing is None:
+            return None
+        coming = torch.minimum(self._segment_frame[rows], self._trailing_length[rows])
+        return self._trailing[self._rows[rows], coming]
 
     def leave(self, row: int) -> int | None:
         """Free a row. Returns the number of the row that was moved into its place, or None."""

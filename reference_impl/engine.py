@@ -12,8 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -32,8 +31,9 @@ from reference_impl.engine_api import (
     RequestRejected,
     SpeechRequest,
 )
-from reference_impl.loading import MAX_FRAMES, Origin, load_weights, prompt_builder
+from reference_impl.loading import MAX_FRAMES, Origin, describe_weights, load_weights, prompt_builder
 from reference_impl.prompt import Segment
+from reference_impl.running import Counters, Running
 from reference_impl.sampling import request_uniforms, segment_uniform
 from reference_impl.settings import ServerSettings
 from reference_impl.streaming import AudioJob, AudioWorker, ChunkSchedule
@@ -43,56 +43,16 @@ log = logging.getLogger("reference_impl.engine")
 PREFILLS_PER_STEP = 8  # joining requests delay the running ones by at most this many prompts a frame
 
 
-@dataclass(eq=False)
-class Running:
-    """One request, from the queue to its last chunk."""
-
-    request: SpeechRequest
-    on_event: Callable[[Event], None]
-    segments: list[Segment]
-    max_frames: int
-    schedule: ChunkSchedule
-    segment: int = 0
-    segment_frames: int = 0
-    cut_segments: int = 0
-    row: int = -1
-    stream: int = -1
-    codes: list[np.ndarray] = field(default_factory=list)
-    sent_frames: int = 0
-    cancelled: bool = False
-    finish_reason: str | None = None
-    ended: bool = False
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Text tokens of all segments."""
-        return sum(segment.text_tokens for segment in self.segments)
-
-    def emit(self, event: Event) -> None:
-        """Pass an event on; nothing follows the end."""
-        if not self.ended:
-            self.ended = not isinstance(event, AudioChunk)
-            self.on_event(event)
-
-
-@dataclass
-class Counters:
-    """What :class:`EngineStats` reports. Ends are counted under the engine's lock, the rest by its thread."""
-
-    requests: int = 0
-    stop: int = 0
-    length: int = 0
-    cancelled: int = 0
-    failed: int = 0
-    frames: int = 0
-    steps: int = 0
-    step_s: float = 0.0
-    prefill_s: float = 0.0
-    code2wav_before_s: float = 0.0  # of the warm-up
-
-
 class Engine:
-    """Implements :class:`reference_impl.engine_api.EngineLike`."""
+    """Implements :class:`reference_impl.engine_api.EngineLike`.
+
+    ``batch_class`` and ``audio_class`` are its two stages; ``fault`` is what is broken in a subclass
+    of :mod:`reference_impl.faults` (None: nothing).
+    """
+
+    fault: ClassVar[str | None] = None
+    batch_class: ClassVar[type[DecodeBatch]] = DecodeBatch
+    audio_class: ClassVar[type[AudioWorker]] = AudioWorker
 
     def __init__(self, model: Model, settings: ServerSettings, origin: Origin):
         self.model, self.settings = model, settings
@@ -102,9 +62,9 @@ class Engine:
         self.voices = self._prompts.voices
         self.capabilities = self._prompts.capabilities
         self._origin = origin
-        self._batch = DecodeBatch(model, settings, MAX_FRAMES, self._prompts.pad)
+        self._batch = self.batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
         # twice the rows: a request whose last audio is still being decoded does not keep its row
-        self._audio = AudioWorker(model, 2 * settings.max_batch, self._fail)
+        self._audio = self.audio_class(model, 2 * settings.max_batch, self._fail)
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []  # index = row
         self._draining: set[Running] = set()  # left the batch, last audio not yet out
@@ -129,7 +89,7 @@ class Engine:
             on_event,
             segments,
             min(request.max_new_tokens or MAX_FRAMES, MAX_FRAMES),
-            ChunkSchedule(self.settings.first_chunk_frames, self.settings.chunk_frames),
+            self._schedule(),
         )
         with self._wake:
             if self._stopping or not self._thread.is_alive():
@@ -156,39 +116,18 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineLike.stats`."""
-        c = self._counters
-        return EngineStats(
-            alive=self._thread.is_alive(),
-            running=len(self._running),
-            waiting=len(self._waiting),
-            requests_total=c.requests,
-            finished_stop_total=c.stop,
-            finished_length_total=c.length,
-            cancelled_total=c.cancelled,
-            failed_total=c.failed,
-            frames_total=c.frames,
-            steps_total=c.steps,
-            step_seconds_total=c.step_s,
-            code2wav_seconds_total=self._audio.busy_s - c.code2wav_before_s,
-            prefill_seconds_total=c.prefill_s,
-        )
+        alive, now = self._thread.is_alive(), (len(self._running), len(self._waiting))
+        return self._counters.stats(alive, *now, self._audio.busy_s)
 
     def describe(self) -> dict[str, Any]:
         """What is running, for /health and for a run's provenance."""
-        device = self.model.device
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
         return {
             "model": self.model_name,
-            "checkpoint_sha256": self._origin.sha256,
-            **({"weights": self._origin.note} if self._origin.note else {}),
-            "device": str(device),
-            "device_name": name,
-            "dtype": str(self.model.dtype).removeprefix("torch."),
-            "torch": torch.__version__,
-            "threads": torch.get_num_threads(),
+            **describe_weights(self.model, self._origin),
             "predictor": self.settings.predictor,
             "max_batch": self.settings.max_batch,
             "deterministic": self.settings.deterministic,
+            "fault": self.fault,
         }
 
     def stop(self) -> None:
@@ -300,9 +239,8 @@ class Engine:
             running.codes.append(codes[:-1].astype(np.int16))
             running.segment_frames += 1
             self._advance(running, next_code0=int(codes[-1]))
-            pending = len(running.codes) - running.sent_frames
-            if not running.finish_reason and pending >= running.schedule.due:
-                self._audio.submit(AudioJob(running.stream, running.emit, self._unsent(running)))
+            if not running.finish_reason and running.chunk_is_due:
+                self._speak(running, AudioJob(running.stream, running.emit, running.unsent()))
                 running.schedule.advance()
         for running in [r for r in self._running if r.finish_reason]:
             self._finish(running)
@@ -310,33 +248,22 @@ class Engine:
     def _advance(self, running: Running, next_code0: int) -> None:
         """Decide whether a request goes on, starts its next segment, or ends."""
         segment = running.segments[running.segment]
-        room = min(segment.max_frames, self.settings.max_seq_len - segment.length)
         ended = next_code0 == self.model.config.talker.codec_eos_id
         if segment.forced_frames is not None:
             ended = running.segment_frames >= segment.forced_frames
-        if running.cancelled:
-            running.finish_reason = "cancelled"
-        elif ended or running.segment_frames >= room:
-            if not ended:
-                running.cut_segments += 1
-                log.warning(
-                    "%s: segment %d did not stop within %d frames", running.request.request_id, running.segment, room
-                )
-            running.segment += 1
-            if running.segment == len(running.segments):
-                running.finish_reason = "length" if running.cut_segments else "stop"
-            elif len(running.codes) >= running.max_frames:
-                running.finish_reason = "length"
-            else:
-                self._prefill(running)
-        elif len(running.codes) >= running.max_frames:
-            running.finish_reason = "length"
+        if running.advance(ended, self._room(segment)):
+            self._prefill(running)
 
-    def _unsent(self, running: Running) -> np.ndarray:
-        """The frames that Code2Wav has not been given, int64 [T, 16]."""
-        codes = np.stack(running.codes[running.sent_frames :]).astype(np.int64)
-        running.sent_frames = len(running.codes)
-        return codes
+    def _schedule(self) -> ChunkSchedule:
+        return ChunkSchedule(self.settings.first_chunk_frames, self.settings.chunk_frames)
+
+    def _room(self, segment: Segment) -> int:
+        """The most frames that a segment may take."""
+        return min(segment.max_frames, self.settings.max_seq_len - segment.length)
+
+    def _speak(self, running: Running, job: AudioJob) -> None:
+        """Hand a chunk of a request to Code2Wav."""
+        self._audio.submit(job)
 
     def _finish(self, running: Running) -> None:
         """Free the row; the rest of the audio and the end go to Code2Wav."""
@@ -350,7 +277,7 @@ class Engine:
             self._draining.add(running)
         end = Finished(reason, len(running.codes), running.prompt_tokens, np.stack(running.codes))
         rest = len(running.codes) > running.sent_frames and reason != "cancelled"
-        codes = self._unsent(running) if rest else None
+        codes = running.unsent() if rest else None
 
         def on_event(event: Event) -> None:
             if event is end:
@@ -359,7 +286,7 @@ class Engine:
                     setattr(self._counters, reason, getattr(self._counters, reason) + 1)
             running.emit(event)
 
-        self._audio.submit(AudioJob(running.stream, on_event, codes, end))
+        self._speak(running, AudioJob(running.stream, on_event, codes, end))
 
 
 def build_engine(settings: ServerSettings) -> Engine:
@@ -368,6 +295,15 @@ def build_engine(settings: ServerSettings) -> Engine:
     Raises ConfigError and CheckpointError as :func:`reference_impl.loading.load_weights` does.
     """
     model, origin = load_weights(settings)
-    engine = Engine(model, settings, origin)
+    engine = _engine_class(settings.fault)(model, settings, origin)
     engine.warm_up()
     return engine
+
+
+def _engine_class(fault: str | None) -> type[Engine]:
+    if fault is None:
+        return Engine
+    # what is broken on purpose is built on this module, and not even loaded without need
+    from reference_impl.faults.engines import faulty_engine
+
+    return faulty_engine(fault)

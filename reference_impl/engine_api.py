@@ -121,7 +121,8 @@ class RequestRejected(EngineError):
 class EngineLike(Protocol):
     """What the server needs of an engine (tests use a fake one).
 
-    An engine may also have ``capabilities`` (:class:`Capabilities`); without, the defaults hold.
+    An engine may also have ``capabilities`` (:class:`Capabilities`; without, the defaults hold) and
+    ``fault``, the name of what is broken in it on purpose.
     """
 
     model_name: str

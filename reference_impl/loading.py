@@ -6,12 +6,14 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
 from reference_impl.checkpoint import MAX_REFERENCE_S, Model, load_model, read_config, weight_files, weight_folders
 from reference_impl.config import ModelConfig, TextConfig
+from reference_impl.faults.catalogue import fault_called
 from reference_impl.predictor_strategies import STRATEGIES
 from reference_impl.presets import PRESETS
 from reference_impl.prompt import CharPrompts, PromptBuilder
@@ -37,13 +39,15 @@ class Origin:
 def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     """Load a checkpoint, or make random weights.
 
-    Raises ConfigError for an unknown preset, device, dtype or strategy and CheckpointError for
+    Raises ConfigError for an unknown preset, device, dtype, strategy or fault and CheckpointError for
     weights that cannot be loaded.
     """
     if settings.preset not in PRESETS:
         raise ConfigError(f"reference.preset={settings.preset!r} is unknown; valid: {', '.join(PRESETS)}")
     if settings.predictor not in STRATEGIES:
         raise ConfigError(f"reference.predictor={settings.predictor!r} is unknown; valid: {', '.join(STRATEGIES)}")
+    if settings.fault is not None:
+        fault_called(settings.fault)
     device = resolve_device(settings.device)
     # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3
     torch.backends.cudnn.allow_tf32 = False
@@ -60,6 +64,20 @@ def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     dtype = resolve_dtype(settings.dtype, config, device)
     model = load_model(folder, device, dtype, settings.max_seq_len, most_frames(config))
     return model, Origin(files_sha256(folder), None)
+
+
+def describe_weights(model: Model, origin: Origin) -> dict[str, Any]:
+    """Which weights run where, for a run's provenance."""
+    name = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else "cpu"
+    return {
+        "checkpoint_sha256": origin.sha256,
+        **({"weights": origin.note} if origin.note else {}),
+        "device": str(model.device),
+        "device_name": name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
 
 
 def most_frames(config: ModelConfig) -> int:

@@ -33,8 +33,8 @@ class ServerSettings:
     later chunks double up to ``chunk_frames``. ``predictor``: one of PREDICTOR_STRATEGIES.
     The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
     likeliest code. ``threads``: PyTorch threads inside one operation on a CPU (None: half the
-    cores, at most 4; Code2Wav runs beside the talker). ``fault``: a switch of ``faults.py``
-    that breaks this server on purpose (None: it works).
+    cores, at most 4; Code2Wav runs beside the talker). ``fault``: a name of
+    ``faults/catalogue.py``, which breaks this server on purpose (None: it works).
     """
 
     preset: str = "tiny"

@@ -7,6 +7,7 @@ import logging
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -42,12 +43,16 @@ LONG_TEXT_CHARS = 400
 class EventStream:
     """The engine's events of one request, handed from its thread to the event loop.
 
-    Use as ``async with``: leaving it before the last event cancels the request.
+    Use as ``async with``: leaving it before the last event cancels the request. ``on_finished``
+    is called with the clean end before :meth:`next` returns it.
     """
 
-    def __init__(self, engine: EngineLike, request: SpeechRequest):
+    def __init__(
+        self, engine: EngineLike, request: SpeechRequest, on_finished: Callable[[Finished], None] | None = None
+    ):
         self._engine = engine
         self._request = request
+        self._on_finished = on_finished
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
@@ -103,6 +108,8 @@ class EventStream:
             self._ended = not isinstance(event, AudioChunk)
             if isinstance(event, Finished) and event.reason == "cancelled":
                 event = Failed("the engine cancelled the request")
+            if isinstance(event, Finished) and self._on_finished is not None:
+                self._on_finished(event)
             return event
 
     def error(self, failed: Failed) -> ApiError:

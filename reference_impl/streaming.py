@@ -128,13 +128,21 @@ class AudioWorker:
     def _work(self, jobs: list[AudioJob]) -> None:
         for job, pcm in self._decode([job for job in jobs if job.codes is not None]):
             if not job.silent:
-                job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
+                self._send(job, pcm)
         for job in jobs:
             if job.end is not None:
-                self._state.reset(job.slot)
-                with self._wake:
-                    self._free.append(job.slot)
-                job.on_event(job.end)
+                self._end(job)
+
+    def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
+        """Hand out a chunk: int16 samples [1920 × T]."""
+        job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
+
+    def _end(self, job: AudioJob) -> None:
+        """Give the slot back, then say that it is over."""
+        self._state.reset(job.slot)
+        with self._wake:
+            self._free.append(job.slot)
+        job.on_event(job.end)
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
         """Yield (job, int16 samples [1920 × T]); jobs of equal length share a call."""

@@ -37,16 +37,19 @@ class FakeEngine:
 
     ``gate``: when given, each event but the first waits for one ``release()``. ``fail_after``:
     chunks before :class:`Failed`. ``refuse``: an exception for ``submit``. ``silent_death``:
-    the thread ends without a word after the first chunk.
+    the thread ends without a word after the first chunk. ``codes``: what the clean end tells.
     """
 
     model_name = "tiny"
     voices = ("alba", "bruno")
     sample_rate_hz = SAMPLE_RATE_HZ
 
-    def __init__(self, chunks=3, gated=False, fail_after=None, refuse=None, silent_death=False, hang_first=False):
+    def __init__(
+        self, chunks=3, gated=False, fail_after=None, refuse=None, silent_death=False, hang_first=False, codes=None
+    ):
         self.chunks, self.fail_after, self.refuse, self.silent_death = chunks, fail_after, refuse, silent_death
         self.hang_first = hang_first
+        self.codes = codes
         self.requests: list[SpeechRequest] = []
         self.cancelled: list[str] = []
         self.cancel_seen = threading.Event()
@@ -130,7 +133,7 @@ class FakeEngine:
         if self.fail_after == self.chunks:
             on_event(Failed("a tensor went missing"))
         else:
-            on_event(Finished("stop", self.chunks, 7))
+            on_event(Finished("stop", self.chunks, 7, self.codes))
         return True
 
 

@@ -1,0 +1,174 @@
+"""Mistakes in the step of the batch: what is added, drawn, masked, and how long it takes."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reference_impl.batch import DecodeBatch
+from reference_impl.checkpoint import Model
+from reference_impl.faults.predictor import (
+    HostRoundTrip,
+    NonCausalWindow,
+    SharedGraphPool,
+    SharedProjectionBuffer,
+    SlowAttribute,
+    StaleRows,
+)
+from reference_impl.predictor_strategies import FrameStrategy, expand
+from reference_impl.sampling import request_uniforms
+from reference_impl.settings import ServerSettings
+
+
+class SharedProjectionBatch(DecodeBatch):
+    """``shared_proj_buf``: see :class:`SharedProjectionBuffer`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return SharedProjectionBuffer(self.model.predictor, lambda: self.count)
+
+
+class NonCausalBatch(DecodeBatch):
+    """``noncausal_mask``: see :class:`NonCausalWindow`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return NonCausalWindow(self.model.predictor, self.settings.max_batch)
+
+
+class StaleRowsBatch(DecodeBatch):
+    """``stale_rows``: see :class:`StaleRows`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return StaleRows(self.model.predictor, self.settings.max_batch)
+
+
+class GraphPoolBatch(DecodeBatch):
+    """``graph_pool``: see :class:`SharedGraphPool`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return SharedGraphPool(self.model.predictor, self.settings.max_batch, lambda: self.count)
+
+
+class BroadcastBatch(DecodeBatch):
+    """``broadcast_add`` (vllm-omni PR 2012, root cause 2): one summand has a dimension of its own too many.
+
+    [B, 1, H] + [B, H] is no error but [B, B, H], and the first column is taken for the batch: each
+    row gets its own codebook 0 and the rest, with the text that is still to come, of row 0. With
+    one row, and in row 0, the result is right.
+    """
+
+    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+        table = self.model.talker.codec_embedding.weight
+        embeds = self.model.predictor.embed_frame(codes, table[:, None])[:, 0]
+        text = self._coming_text(rows)
+        return embeds if text is None else (embeds[:, None] + text)[:, 0]
+
+
+class FrozenRandomBatch(DecodeBatch):
+    """``graph_rng`` (vllm-omni PR 2012, review): the random numbers of a captured graph are constants.
+
+    A graph replays what it captured, and the numbers of that moment with it: each step of a row
+    draws with the same ones, whatever the request and its seed. What a request says depends on
+    the row that it got. Wrong at every concurrency, though the words may survive it.
+    """
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        numbers = request_uniforms(0, settings.max_batch, model.config.predictor.num_code_groups)
+        self._captured = torch.from_numpy(numbers).to(model.device)
+        self._uniforms[:] = self._captured[:, None]
+
+    def join(self, uniforms: np.ndarray) -> int:
+        """See :meth:`DecodeBatch.join`; the request's numbers never reach the graph."""
+        return super().join(uniforms[:0])
+
+    def leave(self, row: int) -> int | None:
+        """See :meth:`DecodeBatch.leave`; the graph's constants stay with their row."""
+        moved = super().leave(row)
+        self._uniforms[row] = self._captured[row]
+        return moved
+
+
+class EndlessBatch(DecodeBatch):
+    """``stop_missed`` (vllm-omni issue 5889): the end token is among the suppressed control ids.
+
+    Ids that are no sound must not be drawn, and a range one too wide takes the end with it: the
+    talker babbles on behind its text. Wrong at every concurrency.
+    """
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        talker = model.config.talker
+        no_sound = torch.arange(talker.codec_vocab_size, device=model.device) >= model.config.code2wav.codebook_size
+        self._suppressed = no_sound
+
+
+class SerialBatch(DecodeBatch):
+    """``serial_predictor``: requests pass the code predictor one after another.
+
+    The codes are the same (each request has its own random numbers); the time of a step grows
+    with the number of requests.
+    """
+
+    def _complete(self, rows: slice) -> Tensor:
+        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
+        codes = torch.zeros_like(uniforms, dtype=torch.long)
+        for row in range(self.count):
+            one = slice(row, row + 1)
+            hidden, code0 = self._hidden[one], self._code0[one]
+            codes[one] = expand(self.model.predictor, self._strategy, hidden, code0, uniforms[one], self._draw_rest)
+        return codes
+
+
+class RoundTripBatch(DecodeBatch):
+    """``host_roundtrip``: see :class:`HostRoundTrip`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return HostRoundTrip(super()._new_strategy())
+
+
+class SlowAttributeBatch(DecodeBatch):
+    """``slow_attribute``: see :class:`SlowAttribute`."""
+
+    def _new_strategy(self) -> FrameStrategy:
+        return SlowAttribute(super()._new_strategy(), self.model.predictor)
+
+
+class SlowBatch(DecodeBatch):
+    """``slow_5`` and ``slow_8``: a step takes a ``share`` longer than it would.
+
+    The thread sleeps, so that Code2Wav loses nothing; what a sleep takes too long is taken off the
+    next one, so that the mean is exact whatever the timer's resolution.
+    """
+
+    share: ClassVar[float]
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        self.owed_s = 0.0
+
+    def step(self) -> np.ndarray:
+        """See :meth:`DecodeBatch.step`."""
+        started = time.perf_counter()
+        frames = super().step()
+        ended = time.perf_counter()
+        self.owed_s += self.share * (ended - started)
+        if self.owed_s > 0:
+            time.sleep(self.owed_s)
+            self.owed_s -= time.perf_counter() - ended
+        return frames
+
+
+class Slow5Batch(SlowBatch):
+    """``slow_5``."""
+
+    share = 0.05
+
+
+class Slow8Batch(SlowBatch):
+    """``slow_8``."""
+
+    share = 0.08

@@ -1,0 +1,118 @@
+"""Engines with a fault on the bundled voice, and what the clean one says to the same requests."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from reference_impl.engine import Engine
+from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
+from reference_impl.faults.engines import faulty_engine
+from reference_impl.loading import Origin
+from reference_impl.settings import ServerSettings
+
+# chunks of 1, 2, 4, 8 frames and a last one
+FRAMES = 17
+SETTINGS = ServerSettings(max_batch=3, max_seq_len=96, deterministic=True, device="cpu")
+TEXTS = ("The train leaves in the morning.", "Please turn the music down.", "She bought some apples.")
+REFERENCES = ("An owl sat there.", "Seven boats left.", "My uncle sings.")
+
+
+@dataclass
+class Spoken:
+    """Everything an engine said to one request."""
+
+    chunks: list[AudioChunk] = field(default_factory=list)
+    end: Finished | Failed | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, event) -> None:
+        if isinstance(event, AudioChunk):
+            self.chunks.append(event)
+        else:
+            self.end = event
+            self.done.set()
+
+    @property
+    def pcm(self) -> np.ndarray:
+        return np.concatenate([samples(chunk) for chunk in self.chunks])
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self.end.codes
+
+
+def samples(chunk: AudioChunk) -> np.ndarray:
+    return np.frombuffer(chunk.pcm, "<i2")
+
+
+class Speaker:
+    """Speaks through one engine."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+
+    def __call__(self, *requests: SpeechRequest) -> list[Spoken]:
+        """All of them join in the same step."""
+        spoken = [Spoken() for _ in requests]
+        with self.engine._wake:
+            for request, sink in zip(requests, spoken, strict=True):
+                self.engine.submit(request, sink)
+        for sink in spoken:
+            assert sink.done.wait(timeout=240), "the engine did not finish"
+            assert isinstance(sink.end, Finished), sink.end
+        return spoken
+
+    def alone(self, index: int) -> Spoken:
+        return self(asked(index))[0]
+
+    def crowd(self) -> list[Spoken]:
+        return self(*(asked(index) for index in range(3)))
+
+
+def asked(index: int, text: str | None = None, max_new_tokens: int = FRAMES) -> SpeechRequest:
+    return SpeechRequest(
+        f"r{index}",
+        text or TEXTS[index],
+        "heart",
+        seed=index,
+        max_new_tokens=max_new_tokens,
+        reference_text=REFERENCES[index],
+    )
+
+
+@pytest.fixture(scope="session")
+def ask():
+    """Makes request number ``index``."""
+    return asked
+
+
+@pytest.fixture(scope="session")
+def clean(tiny):
+    """The working engine."""
+    engine = Engine(tiny, SETTINGS, Origin(None, None))
+    yield Speaker(engine)
+    engine.stop()
+
+
+@pytest.fixture(scope="session")
+def expected(clean):
+    """What the working engine says to the three requests."""
+    return clean.crowd()
+
+
+@pytest.fixture
+def broken(tiny):
+    """Make an engine with a fault."""
+    engines = []
+
+    def make(name: str) -> Speaker:
+        engines.append(faulty_engine(name)(tiny, SETTINGS, Origin(None, None)))
+        return Speaker(engines[-1])
+
+    yield make
+    for engine in engines:
+        engine.stop()

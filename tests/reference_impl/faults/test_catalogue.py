@@ -1,0 +1,81 @@
+"""The catalogue as others see it, and how a server with a fault makes itself known."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.config.validate import validate
+from omni_bench.errors import ConfigError
+from reference_impl.engine import Engine, build_engine
+from reference_impl.faults.catalogue import DETECTORS, FAULT_NAMES, FAULTS, MODEL, SPEED, fault_called
+from reference_impl.faults.engines import BATCHES, ENGINES, WORKERS, faulty_engine
+from reference_impl.server_metrics import ServerMetrics
+from reference_impl.settings import ServerSettings
+
+
+def test_every_entry_has_one_implementation_and_nothing_else_has():
+    implemented = [*BATCHES, *WORKERS, *ENGINES]
+    assert sorted(implemented) == sorted(FAULTS)
+
+
+def test_entries_are_complete_and_use_the_known_words():
+    for name, fault in FAULTS.items():
+        assert name == fault.name and fault.what and fault.source
+        assert fault.kind in (MODEL, SPEED) and fault.min_concurrency >= 1
+        assert fault.detectors and set(fault.detectors) <= set(DETECTORS)
+    assert [f.kind for f in FAULTS.values()].count(MODEL) == 14
+    assert [f.kind for f in FAULTS.values()].count(SPEED) == 8
+
+
+def test_the_catalogue_loads_without_pytorch_and_a_clean_engine_without_the_faults():
+    program = (
+        "import sys; import reference_impl.faults.catalogue; print('torch' in sys.modules);"
+        "import reference_impl.engine; print('reference_impl.faults.engines' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_an_unknown_name_is_an_error_with_the_valid_ones():
+    for attempt in (
+        lambda: fault_called("shared_buf"),
+        lambda: faulty_engine("shared_buf"),
+        lambda: build_engine(ServerSettings(fault="shared_buf")),
+    ):
+        with pytest.raises(ConfigError, match=r"shared_buf.*shared_proj_buf.*slow_8"):
+            attempt()
+
+
+def test_the_configuration_takes_every_name_and_no_other():
+    config = compose(["reference.fault=stale_rows"])
+    assert config.reference.fault == "stale_rows"
+    for name in (None, *FAULT_NAMES):
+        validate(replace(config, reference=replace(config.reference, fault=name)))
+    with pytest.raises(ConfigError, match=r"reference\.fault='slow_6'.*slow_5"):
+        compose(["reference.fault=slow_6"])
+
+
+def test_a_fault_is_told_in_the_log_in_health_and_in_metrics(broken, clean, caplog):
+    with caplog.at_level(logging.WARNING):
+        engine = broken("empty_ok").engine
+    assert f"FAULT INJECTED: empty_ok - {FAULTS['empty_ok'].what}" in caplog.text
+    assert json.loads(json.dumps(engine.describe()))["fault"] == "empty_ok"
+    assert clean.engine.describe()["fault"] is None
+    line = 'omni_reference_fault_injected{fault="empty_ok"} 1.0'
+    assert line in ServerMetrics(lambda: engine).render().decode()
+    assert "fault_injected" not in ServerMetrics(lambda: clean.engine).render().decode()
+
+
+def test_a_faulty_class_leaves_the_clean_one_alone():
+    for name in FAULTS:
+        kind = faulty_engine(name)
+        assert kind is not Engine and issubclass(kind, Engine) and kind.fault == name
+    assert Engine.fault is None
+    assert (Engine.batch_class.__name__, Engine.audio_class.__name__) == ("DecodeBatch", "AudioWorker")
