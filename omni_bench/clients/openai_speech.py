@@ -13,13 +13,13 @@ import mimetypes
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from omni_bench.clients.abort import AbortSwitch
+from omni_bench.clients.payload import AUDIO_CONTENT_TYPES, parse_content_type, wav_header_bytes
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.server_error import TAIL_BYTES, describe_body, error_at_end, error_in_body, one_line
 from omni_bench.clients.timeline import RequestError, Timeline
@@ -31,9 +31,6 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.load.plan import PlannedRequest
 
 SAMPLE_WIDTH_BYTES = 2  # s16le
-# Not audio/l16: that is big-endian by definition (RFC 2586), and would be judged as noise.
-AUDIO_CONTENT_TYPES = ("audio/pcm", "application/octet-stream")
-SAMPLE_RATES_HZ = range(4_000, 384_001)  # a stated rate outside is a broken header, not audio
 ERROR_BODY_LIMIT_BYTES = 64 * 1024
 ERROR_BODY_TIMEOUT_S = 5.0  # how long an error's text is waited for
 BODY_LIMIT_BYTES = 32 * 1024 * 1024  # what the reference server takes, as others do
@@ -133,16 +130,18 @@ async def stream_request(
     """
     record = _Record()
     error: RequestError | None = None
+    silence = asyncio.timeout(None)  # begins with the first audio, and anew with every read
     headers = {"Content-Type": "application/json", "x-request-id": planned.request_id}
     started_ns = clock()
     try:
         async with (
             abort.deadline(options.request_timeout_s),
+            silence,
             session.post(url, data=payload, headers=headers, allow_redirects=False) as response,
         ):
             record.headers_ns = clock()
             try:
-                await _receive(response, record, options, clock)
+                await _receive(response, record, options, silence, clock)
             except BaseException:
                 response.close()  # what is still to come must not reach the next request of this connection
                 raise
@@ -153,11 +152,18 @@ async def stream_request(
     except TimeoutError:
         if abort.reason is not None:
             error = abort.reason.in_flight
+        elif silence.expired():
+            received_bytes = sum(map(len, record.audio))
+            error = RequestError(
+                "timeout",
+                f"no byte for client.stall_timeout_s={options.stall_timeout_s:g} s after {received_bytes} B of audio",
+            )
         else:
             error = RequestError("timeout", f"not finished after {options.request_timeout_s:g} s")
     except (aiohttp.ClientError, OSError) as cause:
         error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
     failed_ns = None if error is None else clock()
+    _drop_wav_header(record)
     first_audio_ns = record.arrived_ns[0] if record.arrived_ns else None
     timeline = Timeline(
         request_id=planned.request_id,
@@ -184,7 +190,11 @@ async def stream_request(
 
 
 async def _receive(
-    response: aiohttp.ClientResponse, record: _Record, options: WireOptions, clock: Callable[[], int]
+    response: aiohttp.ClientResponse,
+    record: _Record,
+    options: WireOptions,
+    silence: asyncio.Timeout,
+    clock: Callable[[], int],
 ) -> None:
     """Read a response to its end into ``record``. Raises _RequestFailed, aiohttp.ClientError, TimeoutError."""
     record.http_status = response.status
@@ -192,7 +202,7 @@ async def _receive(
     if response.status != 200:
         body = await _error_body(response, record, clock)
         raise _RequestFailed("http_status", f"HTTP {response.status}: {describe_body(body)}")
-    mime, rate_hz, problem = _parse_content_type(content_type)
+    mime, rate_hz, problem = parse_content_type(content_type)
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding != "identity":
         problem = f"content encoding {encoding!r}, which was not asked for"
@@ -211,7 +221,7 @@ async def _receive(
 
     limit_bytes = options.max_audio_s * record.sample_rate_hz * SAMPLE_WIDTH_BYTES
     chunked = "chunked" in response.headers.get("Transfer-Encoding", "").lower()
-    content, received_bytes = response.content, 0
+    content, received_bytes, now_s = response.content, 0, asyncio.get_running_loop().time
     while True:
         # Where the body is not chunked, a read returns all that has arrived, and counts as a chunk.
         data, ends_chunk = await content.readchunk() if chunked else (await content.readany(), True)
@@ -219,6 +229,7 @@ async def _receive(
             record.arrived_ns.append(clock())
             record.audio.append(data)
             record.chunk_ends.append(ends_chunk)
+            silence.reschedule(now_s() + options.stall_timeout_s)
             received_bytes += len(data)
             if received_bytes > limit_bytes:
                 raise _RequestFailed("too_large", f"more than client.max_audio_s={options.max_audio_s:g} s of audio")
@@ -228,13 +239,13 @@ async def _receive(
         else:
             break
     record.ended_ns = clock()
+    silence.reschedule(None)
     _reject_disguised_content(record)
 
 
 def _reject_disguised_content(record: _Record) -> None:
     """Raise _RequestFailed for a WAV file or an error object that came under an audio content type."""
-    head = b"".join(record.audio[:12])[:12]
-    if head.startswith(b"RIFF") and head[8:] == b"WAVE":
+    if wav_header_bytes(record.audio) > 0:
         raise _RequestFailed("content_type", "the stream begins with a WAV header although raw pcm was asked for")
     first, tail_bytes = len(record.audio), 0
     while first > 0 and tail_bytes < TAIL_BYTES:
@@ -250,6 +261,19 @@ def _reject_disguised_content(record: _Record) -> None:
         record.arrived_ns.clear()
         record.chunk_ends.clear()
     raise _RequestFailed("in_band_error", f"HTTP 200, then an error in the stream: {message}")
+
+
+def _drop_wav_header(record: _Record) -> None:
+    """Take a WAV header out of the audio, so that neither the first audio nor the samples are of it."""
+    header_bytes = wav_header_bytes(record.audio)
+    if header_bytes == 0:
+        return
+    record.first_byte_ns = record.arrived_ns[0]
+    while record.audio and header_bytes >= len(record.audio[0]):
+        header_bytes -= len(record.audio.pop(0))
+        del record.arrived_ns[0], record.chunk_ends[0]
+    if record.audio:
+        record.audio[0] = record.audio[0][header_bytes:]
 
 
 async def _error_body(response: aiohttp.ClientResponse, record: _Record, clock: Callable[[], int]) -> bytes:
@@ -268,22 +292,3 @@ async def _error_body(response: aiohttp.ClientResponse, record: _Record, clock: 
     if not response.content.at_eof():
         response.close()
     return b"".join(parts)[:ERROR_BODY_LIMIT_BYTES]
-
-
-def _parse_content_type(value: str) -> tuple[str, int | None, str | None]:
-    """(type in lower case, stated sample rate or None, what is wrong with the parameters or None)."""
-    message = Message()
-    message["Content-Type"] = value.encode("ascii", errors="replace").decode("ascii")
-    parameters = {str(name).lower(): str(text) for name, text in message.get_params(failobj=[])[1:]}
-    stated_rate = parameters.get("rate", parameters.get("sample_rate", parameters.get("samplerate")))
-    channels = parameters.get("channels", "1")
-    rate_hz: int | None = None
-    problem: str | None = None
-    if stated_rate is not None:
-        if stated_rate.isdecimal() and len(stated_rate) < 10 and int(stated_rate) in SAMPLE_RATES_HZ:
-            rate_hz = int(stated_rate)
-        else:
-            problem = f"content type {value!r} states a sample rate of {stated_rate!r}"
-    if channels != "1":
-        problem = f"content type {value!r} states {channels!r} channels; only mono can be judged"
-    return message.get_content_type(), rate_hz, problem

@@ -19,6 +19,7 @@ class WireOptions:
     request_timeout_s: float
     connect_timeout_s: float
     max_audio_s: float
+    stall_timeout_s: float = 20.0
 
 
 def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.ClientSession:

@@ -26,7 +26,7 @@ ERROR_KINDS = (
     "content_type",  # 200 with a content type the client did not ask for
     "in_band_error",  # 200, then an error object in the stream
     "disconnected",  # the connection ended without a clean end of stream
-    "timeout",  # the client's own deadline passed
+    "timeout",  # the client's own deadline passed, of the whole request or of a pause in its audio
     "too_large",  # more audio than the configured bound
     "cancelled",  # the run was interrupted
 )

@@ -13,7 +13,8 @@ class TargetInfo:
 
     ``health`` and ``models`` are what ``/health`` and ``/v1/models`` answered, None where
     the server has no such endpoint or did not answer in JSON. ``startup_s``: from launch
-    (or first contact) until ready.
+    (or first contact) until ready. ``chaos``: the fault of the wire that is injected before it,
+    with ``upstream``, the server's own address; None if there is none.
     """
 
     kind: str
@@ -22,6 +23,7 @@ class TargetInfo:
     command: tuple[str, ...] | None
     health: Any
     models: Any
+    chaos: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for run.json."""

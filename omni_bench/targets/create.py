@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.config.schema import RunConfig
 from omni_bench.config.validate import TARGET_KINDS, choice
 from omni_bench.targets.base import Target
+from omni_bench.targets.chaos import ChaosTarget
 from omni_bench.targets.external import ExternalTarget
 from omni_bench.targets.reference import ReferenceTarget
 
+CHAOS_LOG = "chaos.log"
+
 
 def create_target(config: RunConfig, log_path: Path) -> Target:
-    """The target of ``config.target.kind``; a launched server logs to ``log_path``. Raises ConfigError."""
+    """The target of ``config.target.kind``, behind a proxy that breaks it if ``config.target.chaos`` says so.
+
+    A launched server logs to ``log_path``, the proxy beside it. Raises ConfigError.
+    """
     choice("target.kind", config.target.kind, TARGET_KINDS)
+    target: Target
     if config.target.kind == "reference":
-        return ReferenceTarget(config.target, config.reference, log_path)
-    return ExternalTarget(config.target)
+        target = ReferenceTarget(config.target, config.reference, log_path)
+    else:
+        target = ExternalTarget(config.target)
+    if config.target.chaos is None:
+        return target
+    choice("target.chaos", config.target.chaos, tuple(WIRE_FAULTS))
+    fault = WIRE_FAULTS[config.target.chaos]
+    return ChaosTarget(target, fault, config.target, log_path.with_name(CHAOS_LOG))

@@ -467,3 +467,49 @@ async def test_cancelling_the_task_is_not_swallowed(raw_server, send):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_a_pause_beyond_the_bound_is_a_timeout_that_says_so(ask, options):
+    pausing = stream_of(bytes(960), bytes(960), pause_s=5.0)
+    timeline, audio = await ask(pausing, options=replace(options, stall_timeout_s=0.2))
+    check_failed(timeline, "timeout")
+    assert timeline.error.message == "no byte for client.stall_timeout_s=0.2 s after 960 B of audio"
+    assert audio == [bytes(960)] and timeline.first_audio_ns == timeline.chunk_arrived_ns[0]
+
+
+async def test_the_bound_on_pauses_begins_with_the_first_audio_and_anew_with_every_read(ask, options):
+    parts = [bytes([number]) * 960 for number in range(1, 9)]
+
+    async def slow_to_begin(request, server):
+        await asyncio.sleep(1.1)
+        return await stream_of(*parts, pause_s=0.2)(request, server)
+
+    timeline, audio = await ask(slow_to_begin, options=replace(options, stall_timeout_s=1.0))
+    assert timeline.ok and b"".join(audio) == b"".join(parts)
+
+
+WAV_FORM = b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0" + bytes(16)
+
+
+@pytest.mark.parametrize(
+    ("parts", "samples"),
+    [
+        ([WAV_FORM + b"data\xff\xff\xff\xff", b"abcd"], b"abcd"),
+        ([WAV_FORM[:3], WAV_FORM[3:] + b"da", b"ta\xff\xff\xff\xffab", b"cd"], b"abcd"),
+        ([WAV_FORM + b"LIST\x03\0\0\0xyz\0data\x04\0\0\0", b"abcd"], b"abcd"),  # chunks are padded to even length
+        ([WAV_FORM + b"data\xff\xff\xff\xffab", b"cd"], b"abcd"),
+        ([WAV_FORM], b""),
+        ([WAV_FORM + b"data\xff\xff\xff\xff"], b""),
+    ],
+)
+async def test_a_wav_header_is_no_audio(ask, parts, samples):
+    timeline, audio = await ask(stream_of(*parts, pause_s=0.05))
+    check_failed(timeline, "content_type")
+    assert b"".join(audio) == samples and timeline.audio_bytes == len(samples)
+    assert timeline.first_byte_ns is not None
+    if samples:
+        assert timeline.first_audio_ns >= timeline.first_byte_ns
+        if parts[-1] == samples:  # the header came by itself
+            assert timeline.first_audio_ns > timeline.first_byte_ns
+    else:
+        assert timeline.first_audio_ns is None and timeline.chunk_bytes == ()

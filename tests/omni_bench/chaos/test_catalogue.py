@@ -1,0 +1,52 @@
+"""The catalogue is whole, and names detectors that exist."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from omni_bench.chaos.catalogue import WIRE_FAULTS
+from omni_bench.clients.timeline import ERROR_KINDS
+from omni_bench.metrics.validity import INVALID_REASONS
+
+# Checks of the speech itself, for faults that leave the wire in order.
+OF_THE_SPEECH = {"wer", "cross_talk", "parity", "length"}
+
+
+def test_every_fault_of_the_issue_is_there():
+    assert set(WIRE_FAULTS) == {
+        "crash_at_c3",
+        "http_500",
+        "in_band_error",
+        "stall",
+        "cut",
+        "drop_chunk",
+        "duplicate_chunk",
+        "swap_streams",
+        "header_first",
+        "odd_bytes",
+        "silence_on_200",
+        "slow_drip",
+    }
+    assert all(name == fault.name for name, fault in WIRE_FAULTS.items())
+
+
+def test_detectors_are_ones_that_exist():
+    for fault in WIRE_FAULTS.values():
+        assert fault.detectors
+        assert set(fault.detectors) <= {*ERROR_KINDS, *INVALID_REASONS, *OF_THE_SPEECH}, fault.name
+        assert fault.what and fault.source and fault.min_concurrency >= 1
+
+
+def test_who_is_hit():
+    all_of_them, every_second = WIRE_FAULTS["slow_drip"], WIRE_FAULTS["cut"]
+    assert [all_of_them.hits(number) for number in range(1, 5)] == [True] * 4
+    assert [every_second.hits(number) for number in range(1, 5)] == [True, False, True, False]
+    assert all_of_them.whom == "every request" and "first among them" in every_second.whom
+    assert WIRE_FAULTS["crash_at_c3"].whom == "requests in flight together, from 3 on"
+
+
+def test_the_catalogue_is_light():
+    """The configuration imports it: no HTTP library, no numbers."""
+    code = "import sys, omni_bench.chaos.catalogue; print(sorted({'aiohttp', 'numpy', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
