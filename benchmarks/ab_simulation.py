@@ -1,0 +1,153 @@
+"""Simulate A/B studies with a known truth through the procedure's own code, and write what came out.
+
+python benchmarks/ab_simulation.py                     1,000 studies a cell -> reports/ab_simulation.md
+python benchmarks/ab_simulation.py --studies 200 --out somewhere.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from tabulate import tabulate
+
+from omni_bench.stats.pairs import smallest_detectable_change
+from omni_bench.stats.simulate import Rates, World, log_sd, rate_interval, simulate
+from omni_bench.stats.verdicts import ALPHA, Plan
+
+EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15)
+RUN_CVS = (0.01, 0.02, 0.03, 0.05)
+SEED = 2026
+OUT = Path(__file__).resolve().parent.parent / "reports" / "ab_simulation.md"
+
+
+def main() -> int:
+    """Simulate every cell and write the report; returns 0."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    cells = [
+        simulate(World(effect=effect, run_cv=run_cv), arguments.studies, seed=arguments.seed + number)
+        for number, (run_cv, effect) in enumerate((run_cv, effect) for run_cv in RUN_CVS for effect in EFFECTS)
+    ]
+    single = [
+        simulate(World(effect=effect, run_cv=0.02), arguments.studies, seed=arguments.seed + 100 + number, plan=plan)
+        for number, (plan, effect) in enumerate(
+            (plan, effect) for plan in (Plan(3, None), Plan(5, None), Plan(8, None)) for effect in (0.0, 0.08)
+        )
+    ]
+    arguments.out.write_text(render(cells, single, arguments.studies, arguments.seed), encoding="utf-8")
+    print(f"{arguments.out}: {len(cells) + len(single)} cells, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    return 0
+
+
+def render(cells: list[Rates], single: list[Rates], studies: int, seed: int) -> str:
+    """The report as markdown."""
+    world = replace(cells[0].world, effect=0.0)
+    command = "python benchmarks/ab_simulation.py"
+    changed = [f"--studies {studies}"] * (studies != 1000) + [f"--seed {seed}"] * (seed != SEED)
+    null = next(cell for cell in cells if cell.world.run_cv == 0.02 and cell.world.effect == 0)
+    slow = next(cell for cell in cells if cell.world.run_cv == 0.02 and cell.world.effect == 0.08)
+    return f"""# Simulated A/B studies: how often the procedure is right
+
+{studies:,} studies a row with a known truth, through the code that judges real runs
+(`omni_bench/stats/verdicts.py`): 5 pairs of runs in ABBA order, extended once to 8 where the first look was
+inconclusive, one-sided error 0.025 a look, Holm over TTFP, RTF and audio/s. "slower" is the true effect on every
+time; a row with 0 % is an A/A study, in which every REGRESSION is false.
+
+At a run CV of 2 %: {_rate(null.regression, studies)} of the A/A studies end as a false REGRESSION
+(95 % interval {_interval(null.regression, studies)}; the limit is 5 %), and a slowdown of 8 % is found in
+{_rate(slow.regression, studies)} of the studies ({_interval(slow.regression, studies)}; at least 95 % are wanted).
+
+{_table(cells)}
+
+A true slowdown of 3 % lies on the threshold itself (the estimate must be worse than 3 %), so that one of the three
+primaries is beyond it more often than not; below 5 % a study may truthfully end as NO REGRESSION, which says only that
+a loss of 5 % is excluded. What a study of 5 pairs can find at a given run CV (power 0.8, one-sided 0.05): {_detectable()}.
+
+## One look, no extension, run CV 2 %
+
+{_single_table(single)}
+
+## The simulated world
+
+A request takes base · effect · run effect · drift · prompt · noise, all log-normal. A run effect is drawn for each
+run and shared by its {world.levels} levels of {world.requests} requests (the run is the unit); that of TTFP
+correlates with that of RTF and audio/s by {world.ttfp_correlation:g}. The machine drifts with a CV of
+{100 * world.drift_cv:g} %, autocorrelated {world.drift_memory:g} from run to run, so that pairs share most of it but
+not all. Prompts (CV {100 * world.prompt_cv:g} %) are the same in both arms, requests repeat with a CV of
+{100 * world.request_cv:g} %. The drift comes on top of the run CV.
+
+## Reproduce
+
+```sh
+{" ".join([command, *changed])}
+```
+"""
+
+
+def _table(cells: list[Rates]) -> str:
+    headers = (
+        "run CV",
+        "slower",
+        "REGRESSION",
+        "95 % interval",
+        "IMPROVEMENT",
+        "NO REGRESSION",
+        "INCONCLUSIVE",
+        "8 pairs",
+    )
+    rows = [
+        [
+            f"{100 * cell.world.run_cv:g} %",
+            f"{100 * cell.world.effect:g} %",
+            _rate(cell.regression, cell.studies),
+            _interval(cell.regression, cell.studies),
+            *(_rate(count, cell.studies) for count in (cell.improvement, cell.no_regression, cell.inconclusive)),
+            _rate(cell.extended, cell.studies),
+        ]
+        for cell in cells
+    ]
+    return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=["right"] * len(headers))
+
+
+def _single_table(cells: list[Rates]) -> str:
+    headers = ("pairs", "slower", "REGRESSION", "95 % interval", "NO REGRESSION", "INCONCLUSIVE")
+    rows = [
+        [
+            str(pairs),
+            f"{100 * cell.world.effect:g} %",
+            _rate(cell.regression, cell.studies),
+            _interval(cell.regression, cell.studies),
+            _rate(cell.no_regression, cell.studies),
+            _rate(cell.inconclusive, cell.studies),
+        ]
+        for pairs, cell in zip((3, 3, 5, 5, 8, 8), cells, strict=True)
+    ]
+    return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=["right"] * len(headers))
+
+
+def _detectable() -> str:
+    changes = [smallest_detectable_change(2**0.5 * log_sd(run_cv), 5, alpha=ALPHA) for run_cv in RUN_CVS]
+    return ", ".join(
+        f"{100 * change:.1f} % at {100 * run_cv:g} %" for run_cv, change in zip(RUN_CVS, changes, strict=True) if change
+    )
+
+
+def _rate(count: int, studies: int) -> str:
+    return f"{100 * count / studies:.1f} %"
+
+
+def _interval(count: int, studies: int) -> str:
+    low, high = rate_interval(count, studies)
+    return f"{100 * low:.1f} to {100 * high:.1f} %"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""``omni-bench compare``: a before/after table with verdicts, from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
+from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.document import to_document
+from omni_bench.compare.load import load_arm
+from omni_bench.compare.markdown import render_comparison
+from omni_bench.compare.result import Comparison, Outcome
+from omni_bench.compare.views import RunView
+from omni_bench.store.files import to_json, write_atomically
+
+MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
+FAILING = (Outcome.REGRESSION, Outcome.HARD_FAILURE, Outcome.NO_CLAIM)
+
+
+def compare_command(before: str, after: str, *, out: str | None, force: bool, as_json: bool) -> int:
+    """Print the comparison as markdown (or JSON), and write both with the plots into ``out``.
+
+    1 for a regression, a hard failure, or runs that make no performance claim, else 0. Raises ConfigError,
+    ComparabilityError, StoreError.
+    """
+    arms = load_arm(before), load_arm(after)
+    comparison = compare_runs(*arms, force=force)
+    command = ["omni-bench", "compare", before, after, *(["--force"] if force else [])]
+    if out is not None:
+        write_comparison(comparison, *arms, Path(out), command)
+    if as_json:
+        print(to_json(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
+    else:
+        print(render_comparison(comparison, command=command), end="")
+    return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
+
+
+def write_comparison(
+    comparison: Comparison, before: Sequence[RunView], after: Sequence[RunView], folder: Path, command: Sequence[str]
+) -> Path:
+    """Write compare.md, compare.json and plots/*.png; the path of compare.md. Raises StoreError."""
+    from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
+
+    document = to_json(to_document(comparison), JSON_NAME, indent=2) + b"\n"
+    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
+    images = draw_comparison(comparison, before, after, folder / PLOTS_NAME)
+    text = render_comparison(comparison, [f"{PLOTS_NAME}/{path.name}" for path in images], command)
+    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
+    return folder / MARKDOWN_NAME

@@ -1,0 +1,1 @@
+"""Before and after, from stored runs: one comparison, as markdown for a pull request, JSON and plots."""

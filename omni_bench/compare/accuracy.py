@@ -1,0 +1,87 @@
+"""What was heard in both arms: WER, corruption flags, cross-talk, parity. Of all runs, the invalid ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omni_bench.compare.result import Accuracy, LevelWer
+from omni_bench.compare.views import RunView
+from omni_bench.stats.accuracy import compare_flags, wer_difference
+from omni_bench.stats.length_guard import UtteranceKey
+
+ACCURACY_ALPHA = 0.05
+
+
+def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels: Sequence[int]) -> Accuracy:
+    """Compare the arms; what was not checked is None. Damaged audio is no reason to leave a run out here."""
+    arms = (before, after)
+    have_requests = all(run.requests is not None for run in (*before, *after))
+    flags = wer = None
+    if have_requests:
+        flags = compare_flags(*([_flags(run) for run in arm] for arm in arms))
+        wer = wer_difference(*(_edits(arm) for arm in arms))
+    hits = [_count(run, levels, "cross_talk_hits") for run in after]
+    checked = [count for count in hits if count is not None]
+    return Accuracy(
+        levels=tuple(LevelWer(level, _wer(before, [level]), _wer(after, [level])) for level in levels),
+        wer_before=_wer(before, levels),
+        wer_after=_wer(after, levels),
+        wer=wer,
+        flags=flags,
+        cross_talk_before=_total(before, levels, "cross_talk_hits"),
+        cross_talk_after=_total(after, levels, "cross_talk_hits"),
+        cross_talk_runs=sum(count > 0 for count in checked) if checked else None,
+        parity_before=_total(before, levels, "parity_mismatches"),
+        parity_after=_total(after, levels, "parity_mismatches"),
+    )
+
+
+def flags_rose(accuracy: Accuracy) -> bool:
+    """Whether significantly more utterances are corrupted after: exact McNemar, two-sided at 0.05."""
+    flags = accuracy.flags
+    return flags is not None and flags.worse > flags.better and flags.p < ACCURACY_ALPHA
+
+
+def hard_failures(accuracy: Accuracy, runs: int) -> list[str]:
+    """What fails whatever the speed: cross-talk that comes back in another run of after."""
+    hits = accuracy.cross_talk_runs
+    if hits is None or hits < 2:
+        return []
+    return [f"cross-talk repeats: {accuracy.cross_talk_after} hits, in {hits} of {runs} runs of after"]
+
+
+def _flags(run: RunView) -> dict[UtteranceKey, bool | None]:
+    return {request.key: request.corrupted for request in run.requests or ()}
+
+
+def _edits(arm: Sequence[RunView]) -> dict[UtteranceKey, tuple[int, int]]:
+    """Word edits and reference words of each utterance that every run of the arm has judged, summed over the runs."""
+    judged = [
+        {request.key: (request.edits, request.words) for request in run.requests or () if request.edits is not None}
+        for run in arm
+    ]
+    shared = set.intersection(*(set(one) for one in judged)) if judged else set()
+    return {key: (sum(one[key][0] or 0 for one in judged), sum(one[key][1] or 0 for one in judged)) for key in shared}
+
+
+def _wer(arm: Sequence[RunView], levels: Sequence[int]) -> float | None:
+    """Corpus WER over the runs and levels; None if any of them was not judged."""
+    found = [view.accuracy for run in arm for level in levels if (view := run.level(level)) is not None]
+    known = [accuracy for accuracy in found if accuracy is not None and accuracy["words"]]
+    if not found or len(known) < len(found):
+        return None
+    return sum(accuracy["edits"] for accuracy in known) / sum(accuracy["words"] for accuracy in known)
+
+
+def _count(run: RunView, levels: Sequence[int], name: str) -> int | None:
+    """The sum over the levels that were checked; None if none was."""
+    views = [view for level in levels if (view := run.level(level)) is not None]
+    values = [view.accuracy.get(name) for view in views if view.accuracy is not None]
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _total(arm: Sequence[RunView], levels: Sequence[int], name: str) -> int | None:
+    """The sum over the arm; None if any run was not checked."""
+    counts = [_count(run, levels, name) for run in arm]
+    return None if None in counts else sum(count for count in counts if count is not None)

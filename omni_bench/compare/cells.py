@@ -1,0 +1,130 @@
+"""The cells of a comparison: one metric at one level, informational beside the verdicts of the primaries."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from omni_bench.compare.result import Cell, Mark, Percentiles
+from omni_bench.compare.views import RunView
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, LengthGuard
+from omni_bench.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
+from omni_bench.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
+
+CELL_METRICS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
+DETAIL_FIGURES = ("p50", "p90", "p95", "p99")
+INTERCEPT = "e2el_intercept_ms"
+
+Pair = tuple[RunView, RunView]
+
+
+def shown_metrics(guard: LengthGuard) -> tuple[str, ...]:
+    """The metrics with a row a level: the fit too once the length guard has tripped."""
+    return CELL_METRICS + tuple(name for name in PRIMARIES_BY_FIT if name not in CELL_METRICS and guard.tripped)
+
+
+def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[int]) -> list[dict[int, float | None]]:
+    """ln(after/before) of each pair at each level; None where a value is missing or allows no ratio."""
+    return [{level: _effect(pair, metric, level) for level in levels} for pair in pairs]
+
+
+def _effect(pair: Pair, metric: str, concurrency: int) -> float | None:
+    before, after = _values(pair, metric, concurrency)
+    if metric != INTERCEPT:
+        return log_ratio(before, after)
+    return intercept_effect(before, after, _values(pair, "e2el_ms", concurrency)[0])
+
+
+def _values(pair: Pair, metric: str, concurrency: int) -> tuple[float | None, float | None]:
+    first, second = (run.level(concurrency) for run in pair)
+    return (first.value(metric) if first else None, second.value(metric) if second else None)
+
+
+def compare_cells(
+    pairs: Sequence[Pair], levels: Sequence[int], guard: LengthGuard, *, alpha: float, verdicts: bool
+) -> tuple[Cell, ...]:
+    """One cell a metric and level, in that order. ``verdicts`` false: single runs, which only show numbers.
+
+    Marks are by the two-sided paired t test after Benjamini–Hochberg at 0.10 over all cells. A level that is invalid
+    in any run gets no mark.
+    """
+    cells = [_cell(pairs, metric, level, alpha) for metric in shown_metrics(guard) for level in levels]
+    adjusted = benjamini_hochberg([cell.p for cell in cells])
+    return tuple(
+        replace(cell, p_adjusted=value, mark=_mark(cell, value, pairs, guard, verdicts))
+        for cell, value in zip(cells, adjusted, strict=True)
+    )
+
+
+def _cell(pairs: Sequence[Pair], metric: str, level: int, alpha: float) -> Cell:
+    both = [
+        (effect, *_values(pair, metric, level))
+        for pair in pairs
+        if (effect := _effect(pair, metric, level)) is not None
+    ]
+    if not both:
+        before, after = (_mean([_values(pair, metric, level)[side] for pair in pairs]) for side in (0, 1))
+        return Cell(metric, level, 0, before, after, None, None, None, None, Mark.MISSING)
+    effect = paired_effect([one for one, _, _ in both])
+    average = statistics.fmean if metric == INTERCEPT else statistics.geometric_mean
+    bounds = t_interval(effect, 1 - 2 * alpha)
+    p = None
+    if effect.sd is not None:
+        p_above, p_below = one_sided_p(np.array([effect.mean, -effect.mean]), np.array([effect.sd] * 2), effect.pairs)
+        p = min(1.0, 2 * float(min(p_above, p_below)))
+    return Cell(
+        metric=metric,
+        concurrency=level,
+        pairs=effect.pairs,
+        before=average([before for _, before, _ in both]),
+        after=average([after for _, _, after in both]),
+        change=effect.change,
+        interval=None if bounds is None else (math.expm1(bounds[0]), math.expm1(bounds[1])),
+        p=p,
+        p_adjusted=None,
+        mark=Mark.NOTHING,
+    )
+
+
+def _mark(cell: Cell, p_adjusted: float | None, pairs: Sequence[Pair], guard: LengthGuard, verdicts: bool) -> Mark:
+    if cell.change is None:
+        return Mark.MISSING
+    if any(level.why for pair in pairs for run in pair if (level := run.level(cell.concurrency)) is not None):
+        return Mark.INVALID
+    if guard.tripped and cell.metric in REPLACED:
+        return Mark.LENGTH_GUARD
+    if not verdicts or p_adjusted is None:
+        return Mark.ADVISORY
+    if p_adjusted > CELL_FALSE_DISCOVERY_RATE:
+        return Mark.NOTHING
+    return Mark.WORSE if worse_sign(METRICS[cell.metric].better) * cell.change > 0 else Mark.BETTER
+
+
+def compare_percentiles(pairs: Sequence[Pair], levels: Sequence[int]) -> tuple[Percentiles, ...]:
+    """Every metric of requests that both arms have, with its percentiles."""
+    found = []
+    for level in levels:
+        for metric in METRICS:
+            figures = tuple((name, *_arm_figures(pairs, level, metric, name)) for name in DETAIL_FIGURES)
+            if any(before is not None and after is not None for _, before, after in figures):
+                found.append(Percentiles(metric, level, figures))
+    return tuple(found)
+
+
+def _arm_figures(pairs: Sequence[Pair], level: int, metric: str, figure: str) -> tuple[float | None, float | None]:
+    def of(side: int) -> float | None:
+        views = [pair[side].level(level) for pair in pairs]
+        return _mean([view.figure(metric, figure) if view is not None else None for view in views])
+
+    return of(0), of(1)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None if any run lacks the value, as a mean over fewer runs would be of something else."""
+    present = [value for value in values if value is not None]
+    return statistics.fmean(present) if present and len(present) == len(values) else None

@@ -1,0 +1,211 @@
+"""Makes one comparison out of the runs of two arms. Pure: nothing is read or written here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
+from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, level_effects
+from omni_bench.compare.comparability import check_comparable, common_concurrencies
+from omni_bench.compare.keys import Difference, differences_of_all
+from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
+from omni_bench.compare.views import OMNI_BENCH, RunView
+from omni_bench.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
+from omni_bench.stats.pairs import averaged_over_levels, common_levels
+from omni_bench.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
+
+GPU_REQUESTS, GPU_REQUESTS_PER_SLOT = 64, 16
+
+
+def compare_runs(
+    before: Sequence[RunView], after: Sequence[RunView], *, force: bool = False, alpha: float = ALPHA
+) -> Comparison:
+    """Compare run i of ``before`` with run i of ``after``, for all i.
+
+    ``alpha``: the one-sided error of this look, 0.05 for a study that looks once, 0.025 for one that may be
+    extended (:class:`omni_bench.stats.verdicts.Plan`). Pairs with an invalid run carry no performance; a valid before
+    with an invalid after can only end as a regression or without a claim. Raises ComparabilityError as
+    :func:`omni_bench.compare.comparability.check_comparable`.
+    """
+    forced = check_comparable(before, after, force=force)
+    pairs: list[Pair] = list(zip(before, after, strict=True))
+    used = tuple(i for i, pair in enumerate(pairs) if not any(run.invalid for run in pair))
+    shown = [pairs[i] for i in used] or pairs
+    levels = common_concurrencies(before, after)
+    advisory = _advisory(before, after, len(used), forced)
+    gives_verdicts = not {SINGLE_RUNS, NO_REQUESTS} & set(advisory)
+    guard = _guard(shown, levels)
+    effects = {name: level_effects(shown, name, levels) for name in guard.primaries}
+    primaries = judge({name: averaged_over_levels(found) for name, found in effects.items()}, alpha=alpha)
+    if not (gives_verdicts and used):
+        primaries = tuple(_without_verdict(primary) for primary in primaries)
+    accuracy = compare_accuracy(before, after, levels)
+    failures = hard_failures(accuracy, len(after))
+    worse = flags_rose(accuracy)
+    return Comparison(
+        outcome=_outcome(pairs, used, gives_verdicts, primaries, failures, worse),
+        before=_arm(before),
+        after=_arm(after),
+        pairs=len(pairs),
+        used=used,
+        alpha=alpha,
+        levels=levels,
+        requests=tuple((level, _fewest_requests(pairs, level)) for level in levels),
+        hardware=before[0].facts.hardware,
+        prompts=before[0].facts.prompts,
+        judge=before[0].facts.judge,
+        settings=tuple(differences_of_all([run.settings for run in before], [run.settings for run in after])),
+        versions=tuple(differences_of_all([run.versions for run in before], [run.versions for run in after])),
+        forced=tuple(forced),
+        advisory=advisory,
+        invalid=_invalid(before, after),
+        failures=tuple(failures),
+        notes=(*_notes(before, after, levels, accuracy, guard), *_partial(effects, levels)),
+        guard=guard,
+        primaries=primaries,
+        cells=compare_cells(shown, levels, guard, alpha=alpha, verdicts=gives_verdicts and bool(used)),
+        percentiles=compare_percentiles(shown, levels),
+        accuracy=accuracy,
+        accuracy_worse=worse,
+    )
+
+
+def _advisory(
+    before: Sequence[RunView], after: Sequence[RunView], used: int, forced: Sequence[Difference]
+) -> tuple[str, ...]:
+    reasons = []
+    if len(before) == 1:
+        reasons.append(SINGLE_RUNS)
+    if any(run.kind != OMNI_BENCH for run in (*before, *after)):
+        reasons.append(NO_REQUESTS)
+    if len(before) > 1 and 0 < used < FULL_PAIRS:
+        reasons.append(f"{used} pairs, {FULL_PAIRS} are needed")
+    if forced:
+        reasons.append("comparability keys differ")
+    return tuple(reasons)
+
+
+def _guard(pairs: Sequence[Pair], levels: Sequence[int]) -> LengthGuard:
+    arms = [[pair[side] for pair in pairs] for side in (0, 1)]
+    if all(run.requests is not None for arm in arms for run in arm):
+        lengths = [
+            [
+                {
+                    request.key: request.audio_s
+                    for request in run.requests or ()
+                    if request.audio_s and request.key.concurrency in levels
+                }
+                for run in arm
+            ]
+            for arm in arms
+        ]
+        found = length_guard(*lengths)
+        if found.tripped is not None:
+            return found
+    means = [
+        [{level: view.figure("audio_s", "mean") for level in levels if (view := run.level(level))} for run in arm]
+        for arm in arms
+    ]
+    return length_guard_by_means(*means)
+
+
+def _without_verdict(primary: PrimaryVerdict) -> PrimaryVerdict:
+    """The numbers alone: what single runs, or runs without a claim, have to say."""
+    return PrimaryVerdict(primary.metric, primary.better, primary.effect, primary.change, None, None, None, None, None)
+
+
+def _outcome(
+    pairs: Sequence[Pair],
+    used: Sequence[int],
+    gives_verdicts: bool,
+    primaries: Sequence[PrimaryVerdict],
+    failures: Sequence[str],
+    accuracy_worse: bool,
+) -> Outcome:
+    if failures:
+        return Outcome.HARD_FAILURE
+    if not used:
+        return Outcome.NO_CLAIM
+    if not gives_verdicts:
+        return Outcome.ADVISORY
+    verdict = overall(primaries)
+    if verdict not in (None, Verdict.REGRESSION) and any(primary.verdict is None for primary in primaries):
+        verdict = Verdict.INCONCLUSIVE  # nothing is known of one of them
+    if verdict is Verdict.REGRESSION or accuracy_worse:
+        return Outcome.REGRESSION
+    broke = any(after.invalid and not before.invalid for before, after in pairs)
+    return Outcome.NO_CLAIM if verdict is None or broke else Outcome[verdict.name]
+
+
+def _arm(runs: Sequence[RunView]) -> Arm:
+    def agreed(name: str) -> str | None:
+        values = {run.versions.get(name) for run in runs}
+        return values.pop() if len(values) == 1 else None
+
+    return Arm(
+        sources=tuple(run.source for run in runs),
+        started_utc=tuple(run.started_utc for run in runs),
+        target=runs[0].facts.target,
+        version=agreed("target.version"),
+        commit=agreed("target.commit"),
+        command=runs[0].facts.command,
+    )
+
+
+def _fewest_requests(pairs: Sequence[Pair], level: int) -> int:
+    return min(view.requests for pair in pairs for run in pair if (view := run.level(level)) is not None)
+
+
+def _invalid(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} {number}: {reason}" if len(arm) > 1 else f"{name}: {reason}"
+        for name, arm in (("before", before), ("after", after))
+        for number, run in enumerate(arm, start=1)
+        for reason in run.invalid
+    )
+
+
+def _notes(
+    before: Sequence[RunView],
+    after: Sequence[RunView],
+    levels: Sequence[int],
+    accuracy: Accuracy,
+    guard: LengthGuard,
+) -> tuple[str, ...]:
+    runs = (*before, *after)
+    notes = []
+    if any(run == other for run in before for other in after):
+        notes.append("A run stands on both sides: it is compared with itself.")
+    if any(run.kind == OMNI_BENCH and run.requests is None for run in runs):
+        notes.append(
+            "Some run folders have no requests.jsonl: audio lengths are compared by the means of the levels, "
+            "and accuracy has no test."
+        )
+    if any(run.facts.on_gpu for run in runs):
+        few = [
+            f"c = {level}: {fewest} of {wanted}"
+            for level in levels
+            if (fewest := _fewest_requests(list(zip(before, after, strict=True)), level))
+            < (wanted := max(GPU_REQUESTS, GPU_REQUESTS_PER_SLOT * level))
+        ]
+        if few:
+            notes.append(
+                f"Fewer requests a level than a GPU deserves (max({GPU_REQUESTS}, {GPU_REQUESTS_PER_SLOT} · c)): "
+                f"{', '.join(few)}."
+            )
+    if accuracy.cross_talk_runs == 1:
+        notes.append("Cross-talk was heard in one run of after; if it repeats in another it is a hard failure.")
+    if guard.tripped is None:
+        notes.append("Without audio lengths nobody can tell a faster server from one that says less.")
+    return tuple(notes)
+
+
+def _partial(effects: Mapping[str, Sequence[Mapping[int, float | None]]], levels: Sequence[int]) -> list[str]:
+    """Primaries that some levels say nothing about."""
+    notes = []
+    for name, found in effects.items():
+        judged = common_levels(found)
+        if judged and len(judged) < len(levels):
+            listed = ", ".join(str(level) for level in judged)
+            notes.append(f"{name} is judged over c = {listed} alone: at the other levels not every run has it.")
+    return notes

@@ -1,0 +1,111 @@
+"""compare.json: a comparison for other programs, with its schema and version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from omni_bench.compare.result import Arm, Comparison
+from omni_bench.errors import StoreError
+from omni_bench.stats.verdicts import PrimaryVerdict
+from omni_bench.text import shorten
+
+COMPARE_SCHEMA_VERSION = "1.0"
+_MAX_LISTED = 5
+
+
+@cache
+def compare_schema() -> dict[str, Any]:
+    """The JSON schema of compare.json (``omni_bench/compare/compare.schema.json``)."""
+    return json.loads((resources.files("omni_bench.compare") / "compare.schema.json").read_text(encoding="utf-8"))
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(compare_schema())
+
+
+def validate_comparison(document: Mapping[str, Any]) -> None:
+    """Raise StoreError, naming the first few places, if ``document`` does not fit the schema."""
+    errors = sorted(_validator().iter_errors(dict(document)), key=lambda error: [str(part) for part in error.path])
+    if errors:
+        listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
+        raise StoreError(f"the comparison does not fit its schema {COMPARE_SCHEMA_VERSION}: {listed}")
+
+
+def to_document(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain types, checked against its schema. Missing is null; changes and rates are fractions."""
+    guard = comparison.guard
+    document = {
+        "schema_version": COMPARE_SCHEMA_VERSION,
+        "outcome": str(comparison.outcome),
+        "gives_verdicts": comparison.gives_verdicts,
+        "advisory": list(comparison.advisory),
+        "before": _arm(comparison.before),
+        "after": _arm(comparison.after),
+        "pairs": comparison.pairs,
+        "used_pairs": [index + 1 for index in comparison.used],
+        "alpha": comparison.alpha,
+        "levels": [{"concurrency": level, "requests": count} for level, count in comparison.requests],
+        "hardware": comparison.hardware,
+        "prompts": comparison.prompts,
+        "judge": comparison.judge,
+        "settings": [asdict(one) for one in comparison.settings],
+        "versions": [asdict(one) for one in comparison.versions],
+        "forced": [asdict(one) for one in comparison.forced],
+        "invalid": list(comparison.invalid),
+        "failures": list(comparison.failures),
+        "notes": list(comparison.notes),
+        "length_guard": {
+            "tripped": guard.tripped,
+            "reason": guard.reason,
+            "change": guard.change,
+            "total_change": guard.total_change,
+            "levels": [{"concurrency": level, "change": change} for level, change in guard.levels],
+            "prompts": guard.prompts,
+            "outside": guard.outside,
+            "basis": guard.basis,
+        },
+        "primaries": [_primary(primary) for primary in comparison.primaries],
+        "cells": [
+            {**asdict(cell), "mark": str(cell.mark), "delta": cell.delta, "interval": _pair(cell.interval)}
+            for cell in comparison.cells
+        ],
+        "accuracy": {
+            **asdict(comparison.accuracy),
+            "levels": [asdict(level) for level in comparison.accuracy.levels],
+            "worse": comparison.accuracy_worse,
+        },
+    }
+    validate_comparison(document)
+    return document
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(arm).items()}
+
+
+def _primary(primary: PrimaryVerdict) -> dict[str, Any]:
+    return {
+        "metric": primary.metric,
+        "better": primary.better,
+        "pairs": primary.effect.pairs if primary.effect else 0,
+        "log_change": primary.effect.mean if primary.effect else None,
+        "log_sd": primary.effect.sd if primary.effect else None,
+        "change": primary.change,
+        "interval": _pair(primary.interval),
+        "detectable": primary.detectable,
+        "p_worse": primary.p_worse,
+        "p_better": primary.p_better,
+        "verdict": None if primary.verdict is None else str(primary.verdict),
+    }
+
+
+def _pair(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)

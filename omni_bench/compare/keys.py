@@ -1,0 +1,141 @@
+"""Comparability keys of a run, what may differ, and where two runs differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omni_bench.config.schema import AsrConfig, ClientConfig, LoadConfig, ReferenceConfig, TargetConfig
+from omni_bench.report.format import hardware_name
+
+# What ends a request that goes wrong (it is a failure then), where a key is kept, and what marks a level:
+# none of these changes a valid measurement.
+_CLIENT_LIMITS = ("api_key_env", "connect_timeout_s", "max_audio_s", "request_timeout_s", "stall_timeout_s")
+_LOAD_MARKS = ("lag_budget_ms", "rotate_levels")
+_ASR_KEYS = ("kind", "lead_silence_ms", "tail_silence_ms")
+# Where the server happens to listen, and how long to wait for it.
+_TARGET_VOLATILE = ("host", "port", "startup_timeout_s", "stop_timeout_s")
+_HEALTH_VOLATILE = ("running", "status", "waiting", "uptime_s")
+_HASH = re.compile(r"[0-9a-f]{40,64}")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One name under which two runs, or two arms, differ; None: null, or not recorded."""
+
+    name: str
+    before: Any
+    after: Any
+
+
+def comparability_keys(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be equal, by name, of a run.json: prompts, load, sampling and client, judge, hardware, data set.
+
+    A setting that an older run does not have counts as its default, which is how that run behaved.
+    """
+    provenance = run["provenance"]
+    prompts, judge, hardware = provenance["prompts"], provenance["judge"], provenance["hardware"]
+    keys: dict[str, Any] = {f"prompts.{name}": prompts[name] for name in ("dataset", "locale", "sha256")}
+    keys |= _group(provenance, "load", LoadConfig, skip=_LOAD_MARKS)
+    keys |= _group(provenance, "client", ClientConfig, skip=_CLIENT_LIMITS)
+    keys["client.program"] = "omni-bench"
+    keys["judge.name"] = judge["name"] if judge else None
+    keys["judge.sha256"] = judge["sha256"] if judge else None
+    if judge:
+        asr = _group(provenance, "asr", AsrConfig)
+        keys |= {f"asr.{name}": asr[f"asr.{name}"] for name in _ASR_KEYS}
+    keys["hardware.server"] = hardware_name(run)
+    keys["hardware.cpu"] = hardware["cpu"]
+    keys["hardware.cpu_cores"] = hardware["cpu_cores"]
+    keys["hardware.gpus"] = [f"{gpu['name']}, driver {gpu.get('driver')}" for gpu in hardware["gpus"]]
+    return keys
+
+
+def settings_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared: the configuration of the target and, if it was launched here, of the reference server."""
+    provenance = run["provenance"]
+    target = provenance["target"]
+    found = _group(provenance, "target", TargetConfig, skip=_TARGET_VOLATILE)
+    if target["kind"] == "reference":
+        found |= _group(provenance, "reference", ReferenceConfig)
+    health = target["description"].get("health")
+    if isinstance(health, Mapping):
+        # The reference server's own settings are in the configuration already; its weights are not.
+        stated = ("checkpoint_sha256",) if target["kind"] == "reference" else sorted(health)
+        scalars = {name: health.get(name) for name in stated if name not in _HEALTH_VOLATILE}
+        found |= {
+            f"server.{name}": value
+            for name, value in scalars.items()
+            if value is not None and isinstance(value, (str, int, float))
+        }
+    return found
+
+
+def versions_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions and commits, by name."""
+    provenance = run["provenance"]
+    target, harness, software = provenance["target"], provenance["harness"], provenance["software"]
+    found = {
+        "target.version": target["version"],
+        "target.commit": target["commit"],
+        "omni-bench.version": harness["version"],
+        "omni-bench.commit": harness["commit"],
+        "omni-bench.dirty": harness["dirty"],
+        "python": software["python"],
+        "platform": software["platform"],
+        "cuda": provenance["hardware"]["cuda"],
+    }
+    return found | {f"package.{name}": version for name, version in software["packages"].items()}
+
+
+def order_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What two runs of one pair share, while pairs may differ: with which level they began."""
+    return {"load.rotate_levels": (run["provenance"]["config"].get("load") or {}).get("rotate_levels", 0)}
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Names whose values are not equal, in the order of ``before``; one that a side lacks counts as None."""
+    names = [*before, *(name for name in after if name not in before)]
+    pairs = ((name, before.get(name), after.get(name)) for name in names)
+    return [Difference(name, first, second) for name, first, second in pairs if _plain(first) != _plain(second)]
+
+
+def differences_of_all(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """Names on which each arm agrees with itself, but not with the other arm."""
+    found = []
+    for name in dict.fromkeys(name for one in (*before, *after) for name in one):
+        first, second = ({_plain(one.get(name)) for one in arm} for arm in (before, after))
+        if len(first) == len(second) == 1 and first != second:
+            found.append(Difference(name, before[0].get(name), after[0].get(name)))
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value as it is written in messages and tables: text as it is, a hash by its first digits, all else as JSON."""
+    if not isinstance(value, str):
+        return _plain(value)
+    return value[:12] if _HASH.fullmatch(value) else value
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _group(provenance: Mapping[str, Any], name: str, schema: type, skip: Sequence[str] = ()) -> dict[str, Any]:
+    """The group ``name`` of the resolved configuration, flat, with the schema's defaults for what is not there."""
+    stored = provenance["config"].get(name) or {}
+    found = {}
+    for field in dataclasses.fields(schema):
+        if field.name not in skip:
+            found[f"{name}.{field.name}"] = stored.get(field.name, _default(field))
+    return found | {f"{name}.{key}": value for key, value in stored.items() if key not in skip}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default in (dataclasses.MISSING, "???") else field.default

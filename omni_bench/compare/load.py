@@ -1,0 +1,165 @@
+"""Reads stored runs into :class:`RunView`, and finds them by what a user types."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omni_bench.accuracy.corruption import is_corrupted
+from omni_bench.compare.keys import comparability_keys, order_of, settings_of, versions_of
+from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, RunView
+from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.errors import ConfigError, StoreError
+from omni_bench.report.format import hardware_name, target_name
+from omni_bench.report.utterances import score_of
+from omni_bench.run.results import read_results
+from omni_bench.stats.length_guard import UtteranceKey
+from omni_bench.store.files import os_errors_as_store_errors
+from omni_bench.store.run_folder import RunFolder
+
+MAX_JSON_BYTES = 512 * 2**20
+_GLOB = frozenset("*?[")
+
+
+def load_arm(spec: str) -> list[RunView]:
+    """The runs that one argument names, in order.
+
+    ``spec``: a run folder, its run.json, a folder of runs (by name, which is by time), a
+    pattern, a JSON file of ``vllm bench serve --save-result``, or several of these with commas between them.
+    Raises ConfigError if there is nothing, or the same run twice; StoreError for what cannot be read.
+    """
+    paths = [path for part in spec.split(",") if part.strip() for path in _paths(part.strip())]
+    if not paths:
+        raise ConfigError(f"{spec!r} names no run; give a run folder, a folder of runs, a pattern, or a comma list")
+    seen = Counter(path.resolve() for path in paths)
+    twice = [str(path) for path, times in seen.items() if times > 1]
+    if twice:
+        raise ConfigError(f"{spec!r}: {twice[0]} is listed twice; a run counts once")
+    results = [path for path in paths if path.suffix == ".json"]
+    folders = [path for path in paths if path.suffix != ".json"]
+    if results and folders:
+        raise ConfigError(f"{spec!r}: mixes run folders ({folders[0]}) with results of vllm bench ({results[0]})")
+    if results:
+        return group_results([(str(path), read_result(_read_json(path), str(path))) for path in results])
+    return [load_run(path) for path in folders]
+
+
+def load_run(path: str | Path) -> RunView:
+    """One run folder of omni-bench. Raises StoreError if it is none, did not finish, or is damaged."""
+    folder = RunFolder.open(path)
+    return view_of(folder.read_run(), str(path), _requests(folder))
+
+
+def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView] | None = None) -> RunView:
+    """The view of a run.json (valid by its schema). ``requests``: None without per-request data."""
+    provenance = run["provenance"]
+    prompts, judge, target = provenance["prompts"], provenance["judge"], provenance["target"]
+    levels = tuple(_level(level) for level in sorted(run["levels"], key=lambda level: level["concurrency"]))
+    of_levels = {f"concurrency {level.concurrency}: {reason}" for level in levels for reason in level.why}
+    own = tuple(reason for reason in run["invalid_reasons"] if reason not in of_levels)
+    if not run["valid"] and not own and not of_levels:
+        own = ("the run says that it is invalid, without a reason",)
+    hardware = hardware_name(run)
+    return RunView(
+        source=source,
+        kind=OMNI_BENCH,
+        started_utc=run["started_utc"],
+        why=own,
+        keys=comparability_keys(run),
+        settings=settings_of(run),
+        versions=versions_of(run),
+        order=order_of(run),
+        levels=levels,
+        requests=None if requests is None else tuple(requests),
+        facts=Facts(
+            target=" ".join([target_name(run), *([target["version"]] if target["version"] else [])]),
+            hardware=hardware,
+            on_gpu=any(gpu["name"] == hardware for gpu in provenance["hardware"]["gpus"]),
+            prompts=f"{prompts['dataset']} ({prompts['locale']}), {prompts.get('measured', prompts['count'])} prompts, "
+            f"sha256 {(prompts['sha256'] or 'n/a')[:12]}",
+            judge=judge["name"] if judge else None,
+            command=tuple(provenance["command"]),
+        ),
+    )
+
+
+def _level(level: Mapping[str, Any]) -> LevelView:
+    why = tuple(level["invalid_reasons"]) or (() if level["valid"] else ("invalid",))
+    return LevelView(level["concurrency"], level["requests"], why, level["metrics"], level["accuracy"])
+
+
+def _requests(folder: RunFolder) -> list[RequestView] | None:
+    """The requests of a run with what the judge made of them; None if the folder no longer has them."""
+    if not folder.requests_jsonl.is_file():
+        return None
+    scores = {score.request_id: score for score in map(score_of, folder.read_utterances())}
+    views = []
+    seen: Counter[tuple[int, str, int | None]] = Counter()
+    for level in read_results(folder, folder.read_run()):
+        for request in level.requests:
+            timeline = request.timeline
+            twin = (level.concurrency, timeline.prompt_id, timeline.seed)
+            good = timeline.ok and not request.faults
+            score = scores.get(request.request_id)
+            views.append(
+                RequestView(
+                    key=UtteranceKey(*twin, occurrence=seen[twin]),
+                    audio_s=request.metrics.audio_s if good else None,
+                    e2el_ms=request.metrics.e2el_ms if good else None,
+                    corrupted=is_corrupted(score) if score is not None else None,
+                    edits=score.edits if score is not None and score.wer is not None else None,
+                    words=score.reference_words if score is not None and score.wer is not None else None,
+                )
+            )
+            seen[twin] += 1
+    return views
+
+
+def _paths(part: str) -> list[Path]:
+    """Run folders and result files that one part of an argument names."""
+    if _GLOB & set(part) and not Path(part).exists():
+        found = [path for name in sorted(glob.glob(part)) for path in _expanded(Path(name), part)]
+        if not found:
+            raise ConfigError(f"{part!r}: no run fits the pattern")
+        return found
+    if not Path(part).exists():
+        raise ConfigError(f"{part!r}: there is no such file or folder")
+    return _expanded(Path(part), part)
+
+
+def _expanded(path: Path, part: str) -> list[Path]:
+    if path.name == "run.json" and path.is_file():
+        return [path.parent]
+    if path.is_file():
+        if path.suffix != ".json":
+            raise ConfigError(f"{part!r}: {path} is neither a run folder nor a JSON file of vllm bench serve")
+        return [path]
+    if _is_run(path):
+        return [path]
+    with os_errors_as_store_errors("read", path):
+        inside = sorted(path.iterdir())
+    found = [child for child in inside if child.is_dir() and _is_run(child)]
+    found = found or [child for child in inside if child.is_file() and child.suffix == ".json"]
+    if not found:
+        raise ConfigError(f"{part!r}: {path} is not a run folder and holds none")
+    return found
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file() or (path / "requests.jsonl").is_file()
+
+
+def _read_json(path: Path) -> Any:
+    with os_errors_as_store_errors("read", path):
+        size = path.stat().st_size
+        if size > MAX_JSON_BYTES:
+            raise StoreError(f"{path} has {size} bytes; a result of vllm bench has at most {MAX_JSON_BYTES}")
+        data = path.read_bytes()
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is not JSON: {error}") from error

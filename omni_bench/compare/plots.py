@@ -1,0 +1,192 @@
+"""Plots of a comparison: metrics against concurrency for both arms, and E2EL against audio length with both fits."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from omni_bench.compare.result import Comparison
+from omni_bench.compare.rows import metric_label, signed_percent
+from omni_bench.compare.views import RunView
+from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
+from omni_bench.stats.pairs import log_ratio, paired_effect, t_interval
+from omni_bench.store.files import write_atomically
+
+PANELS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
+ARMS = (("before", BLUE, "o", "-"), ("after", ORANGE, "s", "--"))
+CONFIDENCE = 0.95
+MAX_FIT_PANELS = 6
+METRICS_PNG, FIT_PNG = "before_after.png", "e2el_over_audio.png"
+
+Point = tuple[float, float | None, float | None]
+"""A value with the ends of its interval."""
+
+
+def draw_comparison(
+    comparison: Comparison, before: Sequence[RunView], after: Sequence[RunView], folder: Path
+) -> list[Path]:
+    """Write before_after.png and e2el_over_audio.png into ``folder``; their paths. Raises StoreError.
+
+    The runs are those that the comparison was made from; with pairs left out, only the others are drawn.
+    """
+    used = comparison.used or range(comparison.pairs)
+    arms = [[runs[i] for i in used] for runs in (before, after)]
+    paths = [folder / METRICS_PNG, folder / FIT_PNG]
+    _save(_metrics_figure(comparison, arms), paths[0])
+    _save(_fit_figure(comparison, arms), paths[1])
+    return paths
+
+
+def arm_point(runs: Sequence[RunView], metric: str, level: int) -> Point | None:
+    """Geometric mean over the runs with its 95 % t interval (None for one run); None if no run has a value.
+
+    The interval is of one arm alone: what pairs share makes the difference more certain than two such intervals tell.
+    """
+    values = [view.value(metric) for run in runs if (view := run.level(level)) is not None]
+    logs = [value for value in (log_ratio(1.0, value) for value in values) if value is not None]
+    if not logs:
+        return None
+    effect = paired_effect(logs)
+    bounds = t_interval(effect, CONFIDENCE)
+    low, high = (None, None) if bounds is None else (math.exp(bounds[0]), math.exp(bounds[1]))
+    return math.exp(effect.mean), low, high
+
+
+def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:
+    figure = Figure(figsize=(11.0, 7.6), dpi=DPI / 1.2, layout="constrained")
+    figure.suptitle(_title(comparison), x=0.012, ha="left", fontsize=12, fontweight="bold")
+    changes = {primary.metric: primary.change for primary in comparison.primaries}
+    for axes, metric in zip(figure.subplots(2, 2).ravel(), PANELS, strict=True):
+        drawn = [_draw_arm(axes, runs, metric, comparison.levels, number) for number, runs in enumerate(arms)]
+        change = changes.get(metric)
+        said = f"   {signed_percent(change)} over all levels" if change is not None else ""
+        axes.set_title(f"{metric_label(metric)}{said}", loc="left", fontsize=10.5, fontweight="bold")
+        _frame(axes, "concurrency (requests in flight)", metric_label(metric))
+        _scale_x(axes, comparison.levels)
+        if any(drawn):
+            axes.set_ylim(0, 1.15 * max(top for top in drawn if top is not None))
+            axes.legend(frameon=False, fontsize=9)
+        else:
+            _nothing(axes)
+    return figure
+
+
+def _draw_arm(axes: Axes, runs: Sequence[RunView], metric: str, levels: Sequence[int], number: int) -> float | None:
+    """Draw one arm; the highest thing drawn, None if there was nothing."""
+    label, colour, marker, style = ARMS[number]
+    points = [(level, *point) for level in levels if (point := arm_point(runs, metric, level)) is not None]
+    if not points:
+        return None
+    nudge = 2 ** (0.06 * (2 * number - 1))  # so that intervals do not hide one another
+    xs, values = [level * nudge for level, *_ in points], [value for _, value, _, _ in points]
+    axes.plot(xs, values, style, marker=marker, markersize=5, linewidth=1.6, color=colour, label=label)
+    for x, (_, _, low, high) in zip(xs, points, strict=True):
+        if low is not None and high is not None:
+            axes.plot([x, x], [low, high], "-", color=colour, linewidth=1.2, marker="_", markersize=7)
+    return max(high if high is not None else value for _, value, _, high in points)
+
+
+def _fit_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:
+    levels = comparison.levels[-MAX_FIT_PANELS:]
+    columns = min(3, len(levels))
+    lines = math.ceil(len(levels) / columns)
+    figure = Figure(figsize=(4.2 * columns + 0.6, 3.6 * lines + 0.6), dpi=DPI / 1.2, layout="constrained")
+    figure.suptitle(_title(comparison), x=0.012, ha="left", fontsize=11, fontweight="bold")
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes, level in zip(panels, levels, strict=False):
+        drawn = [_draw_fit(axes, runs, level, number) for number, runs in enumerate(arms)]
+        axes.set_title(f"c = {level}", loc="left", fontsize=10.5, fontweight="bold")
+        _frame(axes, "audio (s)", "E2EL (ms)")
+        if any(drawn):
+            axes.legend(frameon=False, fontsize=8)
+        else:
+            _nothing(axes)
+    for axes in panels[len(levels) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _draw_fit(axes: Axes, runs: Sequence[RunView], level: int, number: int) -> bool:
+    """The requests of one arm as points, and the mean of its runs' lines; False if there is neither."""
+    label, colour, marker, style = ARMS[number]
+    points = [
+        (request.audio_s, request.e2el_ms)
+        for run in runs
+        for request in run.requests or ()
+        if request.key.concurrency == level and request.audio_s is not None and request.e2el_ms is not None
+    ]
+    if points:
+        look = {"linestyle": "", "marker": marker, "markersize": 3, "alpha": 0.35, "color": colour}
+        axes.plot(*zip(*points, strict=True), **look)
+    line = _mean_line(runs, level)
+    if line is None:
+        if points:
+            axes.plot([], [], marker=marker, linestyle="", color=colour, label=f"{label}: fit n/a")
+        return bool(points)
+    intercept_ms, slope = line
+    ends = _span(runs, level, [audio_s for audio_s, _ in points])
+    if ends is None:
+        return bool(points)
+    heights = [intercept_ms + 1e3 * slope * x for x in ends]
+    said = f"{label}: {intercept_ms:.0f} ms + {slope:.3f} s/s"
+    axes.plot(ends, heights, style, color=colour, linewidth=1.8, label=said)
+    return True
+
+
+def _mean_line(runs: Sequence[RunView], level: int) -> tuple[float, float] | None:
+    """Intercept (ms) and slope, means over the runs; None unless every run has a fit."""
+    views = [view for run in runs if (view := run.level(level)) is not None]
+    fits = [(view.value("e2el_intercept_ms"), view.value("e2el_slope")) for view in views]
+    if not fits or any(value is None for fit in fits for value in fit):
+        return None
+    return statistics.fmean(fit[0] for fit in fits), statistics.fmean(fit[1] for fit in fits)  # type: ignore[misc]
+
+
+def _span(runs: Sequence[RunView], level: int, lengths: Sequence[float]) -> tuple[float, float] | None:
+    """From the shortest to the longest audio; without single requests, one standard deviation around the mean."""
+    if lengths:
+        return min(lengths), max(lengths)
+    view = runs[0].level(level)
+    mean, std = (view.figure("audio_s", "mean"), view.figure("audio_s", "std")) if view is not None else (None, None)
+    return None if mean is None or std is None else (max(mean - std, 0.0), mean + std)
+
+
+def _frame(axes: Axes, x_label: str, y_label: str) -> None:
+    axes.set_xlabel(x_label, fontsize=9)
+    axes.set_ylabel(y_label, fontsize=9)
+    axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8.5)
+
+
+def _scale_x(axes: Axes, ticks: Sequence[int]) -> None:
+    """A base 2 axis with a tick at each level and at nothing else."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
+    axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
+
+
+def _title(comparison: Comparison) -> str:
+    pairs = f"{len(comparison.used) or comparison.pairs} pair" + ("s" if comparison.pairs > 1 else "")
+    text = f"{comparison.outcome} · {pairs} · {comparison.hardware or 'n/a'}"
+    return text.replace("$", r"\$")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    canvas = FigureCanvasAgg(figure)
+    write_atomically(path, lambda temporary: canvas.print_png(temporary))

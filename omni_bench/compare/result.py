@@ -1,0 +1,155 @@
+"""What a comparison found: one frozen value from which markdown, JSON and plots are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from omni_bench.compare.keys import Difference
+from omni_bench.stats.accuracy import FlagComparison, WerDifference
+from omni_bench.stats.length_guard import LengthGuard
+from omni_bench.stats.verdicts import PrimaryVerdict
+
+SINGLE_RUNS = "single runs"
+NO_REQUESTS = "no per-request data"
+
+
+class Outcome(StrEnum):
+    """How a comparison ends."""
+
+    REGRESSION = "REGRESSION"
+    IMPROVEMENT = "IMPROVEMENT"
+    NO_REGRESSION = "NO REGRESSION"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    HARD_FAILURE = "HARD FAILURE"
+    NO_CLAIM = "NO PERFORMANCE CLAIM"
+    ADVISORY = "ADVISORY"
+
+
+class Mark(StrEnum):
+    """What is said about one cell: a metric at one level. Informational, never a verdict on the change."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    NOTHING = "no change shown"
+    ADVISORY = "advisory"
+    INVALID = "invalid"
+    LENGTH_GUARD = "length guard"
+    MISSING = "n/a"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side. ``sources``: its runs as the user named them; ``versions``: those all its runs agree on."""
+
+    sources: tuple[str, ...]
+    started_utc: tuple[str | None, ...]
+    target: str | None
+    version: str | None
+    commit: str | None
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric at one level over the pairs that have both values.
+
+    ``before``, ``after``: geometric means over the runs (of an intercept: arithmetic means). ``change`` and
+    ``interval`` (two-sided, 1 − 2 · alpha) are fractions of before; of an intercept, of the median E2EL of before.
+    ``p`` is two-sided, ``p_adjusted`` after Benjamini–Hochberg over all cells; None with fewer than two pairs.
+    """
+
+    metric: str
+    concurrency: int
+    pairs: int
+    before: float | None
+    after: float | None
+    change: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    p_adjusted: float | None
+    mark: Mark
+
+    @property
+    def delta(self) -> float | None:
+        """after − before, in the metric's unit."""
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Figures of one metric at one level, of both arms: (name, before, after), means over the runs."""
+
+    metric: str
+    concurrency: int
+    figures: tuple[tuple[str, float | None, float | None], ...]
+
+
+@dataclass(frozen=True)
+class LevelWer:
+    """Corpus WER of a level in both arms, over all runs; None without a judge."""
+
+    concurrency: int
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What was heard in both arms. Counts are of all runs of an arm; None where it was not checked.
+
+    ``wer_before``/``wer_after`` are of all runs and levels; ``wer`` has the difference over utterances that both arms
+    have, with its interval, None without per-request data. ``cross_talk_runs``: runs of after with a hit.
+    """
+
+    levels: tuple[LevelWer, ...]
+    wer_before: float | None
+    wer_after: float | None
+    wer: WerDifference | None
+    flags: FlagComparison | None
+    cross_talk_before: int | None
+    cross_talk_after: int | None
+    cross_talk_runs: int | None
+    parity_before: int | None
+    parity_after: int | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The whole comparison.
+
+    ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided error of this
+    look. ``advisory``: why the outcome binds nobody. ``forced``: keys that differ all the same.
+    ``settings``, ``versions``: what was compared. ``invalid``: why runs make no claim. ``failures``: what fails
+    whatever the speed. ``accuracy_worse``: corruption flags rose significantly.
+    """
+
+    outcome: Outcome
+    before: Arm
+    after: Arm
+    pairs: int
+    used: tuple[int, ...]
+    alpha: float
+    levels: tuple[int, ...]
+    requests: tuple[tuple[int, int], ...]
+    hardware: str | None
+    prompts: str | None
+    judge: str | None
+    settings: tuple[Difference, ...]
+    versions: tuple[Difference, ...]
+    forced: tuple[Difference, ...]
+    advisory: tuple[str, ...]
+    invalid: tuple[str, ...]
+    failures: tuple[str, ...]
+    notes: tuple[str, ...]
+    guard: LengthGuard
+    primaries: tuple[PrimaryVerdict, ...]
+    cells: tuple[Cell, ...]
+    percentiles: tuple[Percentiles, ...]
+    accuracy: Accuracy
+    accuracy_worse: bool
+
+    @property
+    def gives_verdicts(self) -> bool:
+        """False where there is nothing to base a verdict on: single runs, or summaries of another program."""
+        return not {SINGLE_RUNS, NO_REQUESTS} & set(self.advisory)

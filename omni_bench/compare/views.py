@@ -1,0 +1,101 @@
+"""What a comparison needs of one run, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omni_bench.metrics.definitions import LEVEL_METRICS
+from omni_bench.stats.length_guard import UtteranceKey
+
+OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
+_LEVEL_WIDE = frozenset(metric.name for metric in LEVEL_METRICS)
+
+
+@dataclass(frozen=True)
+class LevelView:
+    """One level of a run. ``metrics``: name -> {n, mean, std, p50, p90, p95, p99}, each None where it is missing.
+
+    ``accuracy``: the judge's counts and rates as in run.json, None without a judge. ``why``: why the level makes no
+    performance claim, empty if it is valid.
+    """
+
+    concurrency: int
+    requests: int
+    why: tuple[str, ...]
+    metrics: Mapping[str, Mapping[str, Any]]
+    accuracy: Mapping[str, Any] | None
+
+    def value(self, metric: str) -> float | None:
+        """The figure that is compared: the median over requests, or the level's own figure."""
+        return self.figure(metric, headline_figure(metric))
+
+    def figure(self, metric: str, name: str) -> float | None:
+        """A figure ("p90", "mean", ...) of a metric; None if it is missing."""
+        return (self.metrics.get(metric) or {}).get(name)
+
+
+@dataclass(frozen=True)
+class RequestView:
+    """One request of a run. ``audio_s``, ``e2el_ms``: None if it failed or its audio is invalid.
+
+    ``corrupted``, ``edits`` and ``words`` (of the reference): None if it was not judged.
+    """
+
+    key: UtteranceKey
+    audio_s: float | None
+    e2el_ms: float | None
+    corrupted: bool | None = None
+    edits: int | None = None
+    words: int | None = None
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run. ``source``: as the user named it; ``kind``: who wrote it.
+
+    ``keys``: what has to be equal in both arms, by name. ``settings`` and ``versions``: what may differ between the
+    arms (target, reference configuration; versions, commits), but ``settings`` not within one. ``order``: what has to
+    be equal within a pair only. ``why``: why the whole run makes no performance claim, beyond its
+    levels. ``requests``: None without per-request data. ``facts``: texts for the header, None where unknown.
+    """
+
+    source: str
+    kind: str
+    started_utc: str | None
+    why: tuple[str, ...]
+    keys: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    order: Mapping[str, Any]
+    levels: tuple[LevelView, ...]
+    requests: tuple[RequestView, ...] | None
+    facts: Facts
+
+    def level(self, concurrency: int) -> LevelView | None:
+        """The level of this concurrency, None if there is none."""
+        return next((level for level in self.levels if level.concurrency == concurrency), None)
+
+    @property
+    def invalid(self) -> tuple[str, ...]:
+        """All reasons why it makes no performance claim; empty if it is valid."""
+        of_levels = [f"c = {level.concurrency}: {reason}" for level in self.levels for reason in level.why]
+        return (*self.why, *of_levels)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown."""
+
+    target: str | None = None
+    hardware: str | None = None
+    on_gpu: bool = False
+    prompts: str | None = None
+    judge: str | None = None
+    command: tuple[str, ...] = ()
+
+
+def headline_figure(metric: str) -> str:
+    """``p50`` for a metric of requests, ``mean`` for one of the whole level, where run.json keeps its value."""
+    return "mean" if metric in _LEVEL_WIDE else "p50"

@@ -1,0 +1,178 @@
+"""Reads results of ``vllm bench serve --save-result``, vllm-omni's audio fields included.
+
+Field names are those of vllm-omni's ``benchmarks/metrics/metrics.py`` and of its results template
+(``tests/dfx/perf/scripts/result_omni_template.json``): mean_, median_, std_ and pNN_ of ttft_ms, tpot_ms, itl_ms,
+e2el_ms, audio_ttfp_ms, audio_rtf and audio_duration_s; audio_throughput; request_throughput. There a figure that
+was not measured keeps its default 0, so that 0 is read as missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omni_bench.compare.views import VLLM_BENCH, Facts, LevelView, RunView
+from omni_bench.errors import StoreError
+from omni_bench.metrics.definitions import METRICS
+
+DISTRIBUTIONS = {
+    "ttfp_ms": "audio_ttfp_ms",
+    "rtf": "audio_rtf",
+    "e2el_ms": "e2el_ms",
+    "audio_s": "audio_duration_s",
+    "ttft_ms": "ttft_ms",
+    "tpot_ms": "tpot_ms",
+    "itl_ms": "itl_ms",
+}
+"""Our name -> theirs, without the prefix."""
+
+RATES = {"audio_per_s": "audio_throughput", "requests_per_s": "request_throughput"}
+_FIGURES = {name: (name,) for name in ("mean", "std", "p50", "p90", "p95", "p99")} | {"p50": ("p50", "median")}
+_KEYS = ("backend", "model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness")
+
+
+def read_result(data: Any, where: str) -> RunView:
+    """One result as a run of one level, without per-request data. Raises StoreError if it is something else.
+
+    ``where`` begins the message.
+    """
+    if not isinstance(data, Mapping) or not {"completed", "duration"} <= data.keys():
+        raise StoreError(
+            f"{where} is not a result of `vllm bench serve --save-result`: "
+            "it has no completed and duration at its top level (nor is it the run.json of a run folder)"
+        )
+    completed = _count(data, "completed", where)
+    failed = _count(data, "failed", where) if data.get("failed") is not None else None
+    concurrency = _concurrency(data, where)
+    level = LevelView(
+        concurrency=concurrency,
+        requests=completed + (failed or 0),
+        why=_why(completed, failed),
+        metrics={name: _metric(data, name, completed) for name in METRICS},
+        accuracy=None,
+    )
+    model = data.get("model_id")
+    backend = data.get("backend") or data.get("endpoint_type")
+    keys = {"client.program": VLLM_BENCH} | {f"bench.{name}": data.get(name) for name in _KEYS}
+    keys["bench.backend"] = backend
+    return RunView(
+        source=where,
+        kind=VLLM_BENCH,
+        started_utc=_text(data.get("date")),
+        why=(),
+        keys=keys,
+        settings={"bench.label": data.get("label")},
+        versions={},
+        order={},
+        levels=(level,),
+        requests=None,
+        facts=Facts(
+            target=" ".join(str(word) for word in (backend, model) if word) or None,
+            prompts=f"{data['num_prompts']} prompts" if data.get("num_prompts") else None,
+        ),
+    )
+
+
+def group_results(results: Sequence[tuple[str, RunView]]) -> list[RunView]:
+    """Runs out of results, each of one level: the n-th result of every concurrency makes up the n-th run.
+
+    A sweep is one file a concurrency. Raises StoreError if some concurrencies have more results than others,
+    or the results of a run were made differently.
+    """
+    by_level: dict[int, list[RunView]] = {}
+    for _, view in results:
+        by_level.setdefault(view.levels[0].concurrency, []).append(view)
+    counts = {concurrency: len(views) for concurrency, views in by_level.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} of max_concurrency {concurrency}" for concurrency, count in sorted(counts.items()))
+        raise StoreError(f"the results make up no whole runs: {listed}; each run needs one result a concurrency")
+    return [_merged(parts) for parts in zip(*(by_level[level] for level in sorted(by_level)), strict=True)]
+
+
+def _merged(parts: Sequence[RunView]) -> RunView:
+    """One run out of results of several concurrencies. ``num_prompts`` may differ between those."""
+    keys: dict[str, Any] = {"load.concurrency": [part.levels[0].concurrency for part in parts]}
+    for name in parts[0].keys:
+        values = [part.keys[name] for part in parts]
+        alike = all(value == values[0] for value in values)
+        if not alike and name != "bench.num_prompts":
+            listed = ", ".join(f"{part.source}: {value!r}" for part, value in zip(parts, values, strict=True))
+            raise StoreError(f"results of one run differ in {name.removeprefix('bench.')}: {listed}")
+        keys[name] = values[0] if alike else values
+    first = parts[0]
+    return RunView(
+        source=",".join(part.source for part in parts),
+        kind=VLLM_BENCH,
+        started_utc=first.started_utc,
+        why=(),
+        keys=keys,
+        settings=first.settings,
+        versions={},
+        order={},
+        levels=tuple(part.levels[0] for part in parts),
+        requests=None,
+        facts=first.facts,
+    )
+
+
+def _concurrency(data: Mapping[str, Any], where: str) -> int:
+    """``max_concurrency``; without a limit and with all requests at once, the number of prompts."""
+    value = data.get("max_concurrency")
+    if value is None and data.get("request_rate") == "inf":
+        value = data.get("num_prompts")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise StoreError(
+            f"{where}: max_concurrency is {value!r}; must be 1 or more (give --max-concurrency to vllm bench)"
+        )
+    return value
+
+
+def _why(completed: int, failed: int | None) -> tuple[str, ...]:
+    if failed:
+        return (f"{failed} of {completed + failed} requests failed",)
+    return () if completed else ("no request was completed",)
+
+
+def _metric(data: Mapping[str, Any], name: str, completed: int) -> dict[str, Any]:
+    unit = {"unit": METRICS[name].unit, "better": METRICS[name].better}
+    empty: dict[str, Any] = dict.fromkeys(_FIGURES)
+    if name in RATES:
+        figures = empty | {"mean": _number(data.get(RATES[name]))}
+    elif name in DISTRIBUTIONS:
+        theirs = DISTRIBUTIONS[name]
+        figures = {ours: _figure(data, prefixes, theirs) for ours, prefixes in _FIGURES.items()}
+    else:
+        figures = empty
+    measured = any(value is not None for value in figures.values())
+    return unit | {"n": completed if measured else 0} | figures
+
+
+def _figure(data: Mapping[str, Any], prefixes: Sequence[str], theirs: str) -> float | None:
+    for prefix in prefixes:
+        value = _number(data.get(f"{prefix}_{theirs}"))
+        if value is not None:
+            return value
+    rows = data.get(f"percentiles_{theirs}")
+    if not prefixes[0].startswith("p") or not isinstance(rows, list):
+        return None
+    wanted = float(prefixes[0][1:])
+    return next((_number(row[1]) for row in rows if isinstance(row, list) and len(row) == 2 and row[0] == wanted), None)
+
+
+def _number(value: Any) -> float | None:
+    """A positive finite number; None for anything else, as their 0 is "not measured"."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        return None
+    return float(value)
+
+
+def _count(data: Mapping[str, Any], name: str, where: str) -> int:
+    value = data[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise StoreError(f"{where}: {name} is {value!r}; must be a count")
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

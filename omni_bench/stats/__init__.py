@@ -1,0 +1,1 @@
+"""What can be said about two sets of runs: pure arithmetic over numbers, no files and no servers."""

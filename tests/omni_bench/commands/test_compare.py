@@ -1,0 +1,61 @@
+"""``omni-bench compare`` from the command line to files and exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from omni_bench.cli import main
+
+
+@pytest.fixture
+def make(runs, tmp_path):
+    """The factory of run folders, beside the tests of the comparison."""
+    path = Path(__file__).parents[1] / "compare" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("compare_factory", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Factory(runs, tmp_path)
+
+
+def test_a_regression_exits_with_1_and_writes_everything(make, tmp_path, capsys):
+    before, after = make.folders("before", 5), make.folders("after", 5, slower=1.1, start=3)
+    out = tmp_path / "new" / "out"
+    assert main(["compare", str(before), str(after), "--out", str(out)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("## omni-bench: REGRESSION\n")
+    written = (out / "compare.md").read_text()
+    assert written.startswith("## omni-bench: REGRESSION\n") and "](plots/before_after.png)" in written
+    assert f"omni-bench compare {before} {after}\n" in written
+    assert json.loads((out / "compare.json").read_text())["outcome"] == "REGRESSION"
+    assert sorted(path.name for path in (out / "plots").iterdir()) == ["before_after.png", "e2el_over_audio.png"]
+
+
+def test_single_runs_exit_with_0(make, capsys):
+    arguments = ["compare", str(make.folder("a")), str(make.folder("b", slower=3.0, started=1))]
+    assert main(arguments) == 0
+    assert "single runs: advisory" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "ADVISORY"
+
+
+def test_invalid_runs_exit_with_1(make, capsys):
+    assert main(["compare", str(make.folder("a")), str(make.folder("b", failures=1, started=1))]) == 1
+    assert "NO PERFORMANCE CLAIM" in capsys.readouterr().out
+
+
+def test_unequal_keys_exit_with_2_unless_forced(make, capsys):
+    arguments = ["compare", str(make.folder("a")), str(make.folder("b", started=1, config={"client.seed": 5}))]
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "client.seed: 0 | 5" in captured.err and "Traceback" not in captured.err
+    assert main([*arguments, "--force"]) == 0
+    assert "NOT COMPARABLE" in capsys.readouterr().out
+
+
+def test_what_is_not_there_exits_with_2(tmp_path, capsys):
+    assert main(["compare", str(tmp_path / "no"), str(tmp_path / "no")]) == 2
+    assert "there is no such file or folder" in capsys.readouterr().err

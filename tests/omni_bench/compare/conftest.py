@@ -1,0 +1,213 @@
+"""Hand-made runs for the tests of a comparison: as views, as run folders, and as results of vllm bench."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+import pytest
+
+from omni_bench.accuracy.wer import score_corpus, score_utterance
+from omni_bench.compare.load import view_of
+from omni_bench.compare.views import RequestView
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.lag import LoopLag
+from omni_bench.metrics.level import Warmup
+from omni_bench.run.results import LevelResult, measure_request, write_results
+from omni_bench.stats.length_guard import UtteranceKey
+from omni_bench.store.run_folder import RunFolder
+from omni_bench.store.run_json import build_level, build_run, utterance_record
+
+STARTED = datetime(2026, 11, 28, tzinfo=UTC)
+TEXT = "The cat sat on the mat and looked at the big red dog."
+MS = 1_000_000
+RECORDED = ("prompts.", "judge.", "hardware.", "harness.", "software.", "target.commit", "target.version")
+"""Beginnings of names outside of the configuration."""
+WOBBLE = (0.4, -1.0, 0.7, -0.5, 0.9, -0.2, 0.3, -0.8)
+"""Run effects of eight runs, in run CVs."""
+
+
+@cache
+def score(corrupted, forced):
+    """The score of one utterance (the normaliser is slow)."""
+    return score_utterance("any", TEXT, "zero one two" if corrupted else TEXT, "en", forced=forced)
+
+
+class Factory:
+    """Makes runs through the real summaries. ``runs``: the shared module of hand-made runs."""
+
+    def __init__(self, runs, tmp_path):
+        self.runs, self.tmp_path = runs, tmp_path
+
+    def level(self, concurrency, *, slower=1.0, longer=1.0, requests=14, corrupted=(), failures=0):
+        """(LevelResult, scores): chunks arrive ``slower`` times as slowly, and there are ``longer`` times as many."""
+        timelines, started_ns = [], 0
+        for i in range(requests):
+            one = self.runs.timeline(f"c{concurrency}-{i:04d}", concurrency=concurrency)
+            chunks = round((10 + 2 * (i % 7)) * longer)
+            first_ms = 40 + 10 * concurrency + 7 * (i % 5)
+            arrived = tuple(started_ns + int((first_ms + 25 * n) * slower * MS) for n in range(chunks))
+            timelines.append(
+                replace(
+                    one,
+                    seed=i,
+                    scheduled_ns=started_ns,
+                    started_ns=started_ns,
+                    headers_ns=started_ns,
+                    first_byte_ns=arrived[0],
+                    first_audio_ns=arrived[0],
+                    ended_ns=arrived[-1],
+                    chunk_arrived_ns=arrived,
+                    chunk_bytes=(4800,) * chunks,
+                )
+            )
+            started_ns = arrived[-1]
+        timelines += [
+            self.runs.failed_timeline(f"c{concurrency}-f{i}", concurrency=concurrency) for i in range(failures)
+        ]
+        results = []
+        for timeline in timelines:
+            result = measure_request(timeline, Prompt(timeline.prompt_id, TEXT, None, None, "en"), None)
+            results.append(replace(result, faults=()))
+        scores = [
+            replace(score(number in corrupted, one.forced), request_id=one.request_id)
+            for number, one in enumerate(results)
+        ]
+        lag = LoopLag(p50_ms=0.2, p99_ms=1.5, max_ms=3.0, samples=400)
+        return LevelResult(concurrency, tuple(results), lag, Warmup(2, 0, {})), scores
+
+    def make(self, levels=(1, 4), *, started=0, judge=True, cross_talk=None, parity=None, config=None, **changes):
+        """(run.json, level results, scores): ``config``: {"group.key": value} of the provenance."""
+        made = [self.level(level, **changes) for level in levels]
+        documents = []
+        for result, scores in made:
+            document = build_level(
+                result.summary(25.0),
+                [one.metrics for one in result.requests if one.timeline.ok],
+                score_corpus("tiny.en", scores) if judge else None,
+                lag_budget_ms=25.0,
+            )
+            if document["accuracy"] is not None:
+                document["accuracy"] |= {"cross_talk_hits": cross_talk, "parity_mismatches": parity}
+            documents.append(document)
+        provenance = self.runs.make_provenance(judge=judge)
+        provenance["config"] = {"load": {"kind": "closed_loop", "concurrency": list(levels)}}
+        for name, value in (config or {}).items():
+            place = provenance if name.startswith(RECORDED) else provenance["config"]
+            *groups, key = name.split(".")
+            for group in groups:
+                place = place.setdefault(group, {})
+            place[key] = value
+        run = build_run(
+            scenario="qwen3_tts",
+            description="",
+            started_utc=STARTED + timedelta(minutes=started),
+            duration_s=60.0,
+            levels=documents,
+            provenance=copy.deepcopy(provenance),
+        )
+        return run, [result for result, _ in made], [score for _, scores in made for score in scores]
+
+    def view(self, name="run", **arguments):
+        """A run as a view, with its requests."""
+        run, results, scores = self.make(**arguments)
+        heard = {score.request_id: score for score in scores} if arguments.get("judge", True) else {}
+        requests = [
+            RequestView(
+                key=UtteranceKey(level.concurrency, one.timeline.prompt_id, one.timeline.seed),
+                audio_s=one.metrics.audio_s,
+                e2el_ms=one.metrics.e2el_ms,
+                corrupted=heard[one.request_id].wer > 0.5 if heard else None,
+                edits=heard[one.request_id].edits if heard else None,
+                words=heard[one.request_id].reference_words if heard else None,
+            )
+            for level in results
+            for one in level.requests
+        ]
+        return view_of(run, name, requests)
+
+    def arm(self, name, pairs, *, slower=1.0, run_cv=0.01, start=0, **arguments):
+        """``pairs`` runs that differ by a run effect."""
+        return [
+            self.view(
+                f"{name}/{i}",
+                slower=slower * (1 + run_cv * WOBBLE[(i + start) % 8]),
+                started=2 * i + start,
+                **arguments,
+            )
+            for i in range(pairs)
+        ]
+
+    def folder(self, name, **arguments):
+        """A run folder on disk: run.json, requests.jsonl, utterances.jsonl."""
+        run, results, scores = self.make(**arguments)
+        folder = RunFolder(self.tmp_path / name)
+        folder.path.mkdir(parents=True)
+        write_results(folder, results, {})
+        by_id = {one.request_id: one for level in results for one in level.requests}
+        folder.write_utterances(
+            utterance_record(
+                score,
+                concurrency=by_id[score.request_id].timeline.concurrency,
+                prompt_id=by_id[score.request_id].timeline.prompt_id,
+            )
+            for score in scores
+        )
+        folder.write_run(run)
+        return folder.path
+
+    def folders(self, name, pairs, *, slower=1.0, run_cv=0.01, start=0, **arguments):
+        """A folder of ``pairs`` run folders."""
+        for i in range(pairs):
+            effect = slower * (1 + run_cv * WOBBLE[(i + start) % 8])
+            self.folder(f"{name}/{i}", slower=effect, started=2 * i + start, **arguments)
+        return self.tmp_path / name
+
+
+@pytest.fixture
+def make(runs, tmp_path):
+    """The factory."""
+    return Factory(runs, tmp_path)
+
+
+@pytest.fixture
+def bench_result():
+    """A function that makes a result of ``vllm bench serve --save-result`` with vllm-omni's audio fields."""
+
+    def result(concurrency=4, *, slower=1.0, **changes):
+        return {
+            "date": "20261128-000000",
+            "endpoint_type": "openai-audio-speech",
+            "backend": "openai-audio-speech",
+            "label": None,
+            "model_id": "Qwen/Qwen3-TTS",
+            "tokenizer_id": "Qwen/Qwen3-TTS",
+            "num_prompts": 32,
+            "request_rate": "inf",
+            "burstiness": 1.0,
+            "max_concurrency": concurrency,
+            "duration": 20.5,
+            "completed": 32,
+            "failed": 0,
+            "request_throughput": 1.6 / slower,
+            "audio_throughput": 5.5 / slower,
+            "mean_ttft_ms": 0.0,
+            "median_ttft_ms": 0.0,
+            "mean_e2el_ms": 900.0 * slower,
+            "median_e2el_ms": 880.0 * slower,
+            "std_e2el_ms": 40.0,
+            "p99_e2el_ms": 1200.0 * slower,
+            "mean_audio_rtf": 0.26 * slower,
+            "median_audio_rtf": 0.25 * slower,
+            "p99_audio_rtf": 0.4 * slower,
+            "mean_audio_ttfp_ms": 120.0 * slower,
+            "median_audio_ttfp_ms": 110.0 * slower,
+            "p90_audio_ttfp_ms": 150.0 * slower,
+            "mean_audio_duration_s": 3.4,
+            "median_audio_duration_s": 3.3,
+            **changes,
+        }
+
+    return result

@@ -1,0 +1,217 @@
+"""The comparison of stored runs: outcomes, the length guard, what invalid and single runs may claim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.result import SINGLE_RUNS, Mark, Outcome
+from omni_bench.errors import ComparabilityError
+from omni_bench.stats.length_guard import PRIMARIES, PRIMARIES_BY_FIT
+from omni_bench.stats.verdicts import Verdict
+
+
+def verdicts(comparison):
+    return {primary.metric: primary.verdict for primary in comparison.primaries}
+
+
+def test_a_slowdown_over_five_pairs_is_a_regression(make):
+    comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, slower=1.08, start=3))
+    assert comparison.outcome is Outcome.REGRESSION and comparison.gives_verdicts
+    assert verdicts(comparison) == dict.fromkeys(PRIMARIES, Verdict.REGRESSION)
+    ttfp = comparison.primaries[0]
+    assert ttfp.interval[0] < 0.08 < ttfp.interval[1] and 0 < ttfp.detectable < 0.08
+    assert comparison.advisory == () and comparison.invalid == () and comparison.used == (0, 1, 2, 3, 4)
+
+
+def test_the_other_way_round_is_an_improvement(make):
+    comparison = compare_runs(make.arm("before", 5, slower=1.08), make.arm("after", 5, start=3))
+    assert comparison.outcome is Outcome.IMPROVEMENT
+    assert comparison.primaries[2].change > 0.03  # audio/s rises
+
+
+def test_the_same_again_is_no_regression(make):
+    comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, start=3))
+    assert comparison.outcome is Outcome.NO_REGRESSION
+    assert {cell.mark for cell in comparison.cells} == {Mark.NOTHING}
+
+
+def test_a_noisy_machine_is_inconclusive(make):
+    comparison = compare_runs(make.arm("before", 5, run_cv=0.06), make.arm("after", 5, run_cv=0.06, start=3))
+    assert comparison.outcome is Outcome.INCONCLUSIVE
+
+
+def test_single_runs_never_regress(make):
+    comparison = compare_runs([make.view(slower=1.0)], [make.view(slower=2.0, started=1)])
+    assert comparison.outcome is Outcome.ADVISORY and comparison.advisory == (SINGLE_RUNS,)
+    assert set(verdicts(comparison).values()) == {None}
+    assert comparison.primaries[0].change == pytest.approx(1.0, abs=0.02)
+    assert {cell.mark for cell in comparison.cells} == {Mark.ADVISORY}
+    assert all(cell.interval is None and cell.p is None for cell in comparison.cells)
+
+
+def test_three_pairs_are_advisory(make):
+    comparison = compare_runs(make.arm("before", 3), make.arm("after", 3, slower=1.3, start=3))
+    assert comparison.outcome is Outcome.REGRESSION
+    assert comparison.advisory == ("3 pairs, 5 are needed",)
+
+
+def test_a_look_at_half_the_error_is_wider(make):
+    arms = make.arm("before", 5), make.arm("after", 5, start=3)
+    wide, narrow = (compare_runs(*arms, alpha=alpha).primaries[0].interval for alpha in (0.025, 0.05))
+    assert wide[0] < narrow[0] and wide[1] > narrow[1]
+
+
+def test_the_run_is_the_unit(make):
+    """More requests in the same runs leave the interval alone: it comes from the runs."""
+    few = compare_runs(make.arm("b", 5, requests=14), make.arm("a", 5, requests=14, start=3)).primaries[0]
+    many = compare_runs(make.arm("b", 5, requests=56), make.arm("a", 5, requests=56, start=3)).primaries[0]
+    width = [one.interval[1] - one.interval[0] for one in (few, many)]
+    assert width[0] == pytest.approx(width[1], rel=0.1)
+
+
+def test_longer_audio_trips_the_guard_and_changes_the_primaries(make):
+    comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, longer=1.2, start=3))
+    assert comparison.guard.tripped and comparison.guard.change == pytest.approx(0.2, abs=0.02)
+    assert tuple(verdicts(comparison)) == PRIMARIES_BY_FIT
+    marks = {cell.metric: cell.mark for cell in comparison.cells}
+    assert marks["rtf"] == marks["e2el_ms"] == marks["audio_per_s"] == Mark.LENGTH_GUARD
+    assert marks["e2el_slope"] is not Mark.LENGTH_GUARD and marks["ttfp_ms"] is not Mark.LENGTH_GUARD
+    # each second costs what it did: E2EL is longer, the marginal cost is not
+    assert abs(comparison.primaries[1].change) < 0.02
+    assert comparison.outcome is Outcome.NO_REGRESSION
+
+
+def test_a_real_slowdown_is_found_behind_longer_audio(make):
+    comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, longer=1.2, slower=1.15, start=3))
+    assert comparison.guard.tripped and verdicts(comparison)["e2el_slope"] is Verdict.REGRESSION
+
+
+def test_without_requests_lengths_are_compared_by_level(make):
+    before, after = make.arm("before", 5), make.arm("after", 5, start=3)
+    comparison = compare_runs([replace(run, requests=None) for run in before], after)
+    assert comparison.guard.basis == "level means" and comparison.guard.tripped is False
+    assert comparison.accuracy.flags is None and comparison.accuracy.wer is None
+    assert comparison.accuracy.wer_before == 0.0
+    assert any("requests.jsonl" in note for note in comparison.notes)
+    assert comparison.outcome is Outcome.NO_REGRESSION
+
+
+def test_an_invalid_run_makes_no_claim(make):
+    before, after = make.view(), make.view(failures=2, started=1)
+    assert compare_runs([before], [after]).outcome is Outcome.NO_CLAIM
+    comparison = compare_runs([after], [before])
+    assert comparison.outcome is Outcome.NO_CLAIM
+    assert any("2 of 16 requests failed" in reason for reason in comparison.invalid)
+    assert {cell.mark for cell in comparison.cells} == {Mark.INVALID}
+
+
+def test_pairs_with_an_invalid_run_are_left_out(make):
+    before, after = make.arm("before", 6), make.arm("after", 6, start=3)
+    before[2] = make.view("broken", failures=1, started=77)
+    comparison = compare_runs(before, after)
+    assert comparison.used == (0, 1, 3, 4, 5) and comparison.outcome is Outcome.NO_REGRESSION
+    assert comparison.invalid and all(reason.startswith("before 3: ") for reason in comparison.invalid)
+    assert {cell.pairs for cell in comparison.cells} == {5}
+
+
+def test_a_change_that_breaks_requests_is_never_an_improvement(make):
+    before, after = make.arm("before", 6, slower=1.2), make.arm("after", 6, start=3)
+    after[0] = make.view("broken", failures=1, started=77)
+    assert compare_runs(before, after).outcome is Outcome.NO_CLAIM
+    slow = make.arm("after", 6, slower=1.5, start=3)
+    slow[0] = make.view("broken", failures=1, started=77)
+    assert compare_runs(before, slow).outcome is Outcome.REGRESSION
+
+
+def test_an_interrupted_run_makes_no_claim(make):
+    view = make.view()
+    comparison = compare_runs([view], [replace(make.view(started=1), why=("interrupted",))])
+    assert comparison.outcome is Outcome.NO_CLAIM and comparison.invalid == ("after: interrupted",)
+
+
+def test_more_corrupted_utterances_are_a_regression_whatever_the_speed(make):
+    before = make.arm("before", 5)
+    after = make.arm("after", 5, slower=0.8, start=3, corrupted=(1, 5, 9, 13))
+    comparison = compare_runs(before, after)
+    assert comparison.accuracy.flags.worse == 8 and comparison.accuracy.flags.p == pytest.approx(2 / 2**8)
+    assert comparison.accuracy_worse and comparison.outcome is Outcome.REGRESSION
+    assert comparison.accuracy.wer.low > 0 and comparison.accuracy.wer_after > 0.1
+
+
+def test_cross_talk_that_repeats_is_a_hard_failure(make):
+    before = make.arm("before", 5, cross_talk=0, parity=0)
+    quiet = make.arm("after", 5, start=3, cross_talk=0, parity=0)
+    once = [make.view("hit", cross_talk=1, parity=2, started=70), *quiet[1:]]
+    comparison = compare_runs(before, once)
+    assert comparison.outcome is Outcome.NO_REGRESSION and any("one run" in note for note in comparison.notes)
+    assert (comparison.accuracy.cross_talk_after, comparison.accuracy.parity_after) == (2, 4)  # of two levels
+    twice = [*once[:1], make.view("hit again", cross_talk=1, parity=0, started=71), *quiet[2:]]
+    comparison = compare_runs(before, twice)
+    assert comparison.outcome is Outcome.HARD_FAILURE
+    assert comparison.failures == ("cross-talk repeats: 4 hits, in 2 of 5 runs of after",)
+
+
+def test_what_was_not_checked_is_missing(make):
+    accuracy = compare_runs([make.view(judge=False)], [make.view(judge=False, started=1)]).accuracy
+    assert accuracy.wer_before is accuracy.wer_after is accuracy.cross_talk_before is accuracy.parity_after is None
+    assert accuracy.cross_talk_runs is None
+    accuracy = compare_runs([make.view()], [make.view(started=1, cross_talk=0)]).accuracy
+    assert (accuracy.cross_talk_before, accuracy.cross_talk_after) == (None, 0)
+
+
+def test_a_metric_that_one_run_lacks_is_not_compared(make):
+    before, after = make.arm("before", 5), make.arm("after", 5, start=3)
+    before[1] = _without(before[1], "rtf")
+    comparison = compare_runs(before, after)
+    assert verdicts(comparison)["rtf"] is None and comparison.primaries[1].change is None
+    assert comparison.outcome is Outcome.INCONCLUSIVE  # nothing is known of one primary
+    cell = next(cell for cell in comparison.cells if cell.metric == "rtf")
+    assert cell.pairs == 4
+
+
+def test_a_level_that_lacks_a_metric_is_named(make):
+    before, after = make.arm("before", 5), make.arm("after", 5, start=3)
+    after[4] = _without(after[4], "ttfp_ms", levels=(4,))
+    comparison = compare_runs(before, after)
+    assert any("ttfp_ms is judged over c = 1 alone" in note for note in comparison.notes)
+
+
+def _without(run, metric, levels=(1, 4)):
+    return replace(
+        run,
+        levels=tuple(
+            replace(level, metrics={name: value for name, value in level.metrics.items() if name != metric})
+            if level.concurrency in levels
+            else level
+            for level in run.levels
+        ),
+    )
+
+
+def test_arms_have_to_match(make):
+    runs = make.arm("run", 3)
+    with pytest.raises(ComparabilityError, match="before has 2 runs, after has 3"):
+        compare_runs(runs[:2], make.arm("after", 3, start=3))
+    with pytest.raises(ComparabilityError, match="before has 0 runs"):
+        compare_runs([], [])
+    with pytest.raises(ComparabilityError, match="is a copy of"):
+        compare_runs([runs[0], replace(runs[0], source="copy")], make.arm("after", 2, start=3))
+    assert "compared with itself" in compare_runs(runs[:1], runs[:1]).notes[0]
+
+
+def test_cells_are_geometric_means_with_their_change(make):
+    before, after = make.arm("before", 5), make.arm("after", 5, slower=1.1, start=3)
+    comparison = compare_runs(before, after)
+    cell = next(cell for cell in comparison.cells if cell.metric == "ttfp_ms" and cell.concurrency == 4)
+    assert cell.after / cell.before - 1 == pytest.approx(cell.change)
+    assert cell.delta == pytest.approx(cell.after - cell.before)
+    assert cell.mark is Mark.WORSE and cell.p <= cell.p_adjusted < 0.1
+
+
+def test_few_requests_on_a_gpu_are_said(make):
+    runs = [replace(run, facts=replace(run.facts, on_gpu=True)) for run in (make.view(), make.view(started=1))]
+    notes = compare_runs(runs[:1], runs[1:]).notes
+    assert any("c = 1: 14 of 64, c = 4: 14 of 64" in note for note in notes)

@@ -1,0 +1,80 @@
+"""The length guard: when it trips, when it cannot tell, and what it replaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from omni_bench.stats.length_guard import (
+    LEVEL_MEANS,
+    PER_REQUEST,
+    PRIMARIES,
+    PRIMARIES_BY_FIT,
+    UtteranceKey,
+    length_guard,
+    length_guard_by_means,
+)
+
+
+def lengths(scale=1.0, *, levels=(1, 4), prompts=10):
+    """Audio seconds by utterance; ``scale``: a factor, or a function of the key."""
+    keys = [UtteranceKey(level, f"p{i}", i) for level in levels for i in range(prompts)]
+    return {key: (2.0 + 0.3 * key.seed) * (scale(key) if callable(scale) else scale) for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("scale", "tripped"), [(1.0, False), (1.019, False), (1.021, True), (0.981, False), (0.979, True)]
+)
+def test_trips_outside_two_percent(scale, tripped):
+    guard = length_guard([lengths()], [lengths(scale)])
+    assert guard.tripped is tripped
+    assert guard.change == pytest.approx(scale - 1)
+    assert guard.total_change == pytest.approx(scale - 1)
+    assert guard.prompts == 20 and guard.basis == PER_REQUEST
+    assert guard.primaries == (PRIMARIES_BY_FIT if tripped else PRIMARIES)
+    assert ("slope" in guard.reason) is tripped
+
+
+def test_one_level_is_enough():
+    guard = length_guard([lengths()], [lengths(lambda key: 1.03 if key.concurrency == 4 else 1.0)])
+    assert abs(guard.change) < 0.02 and guard.tripped
+    assert guard.levels == ((1, pytest.approx(0.0)), (4, pytest.approx(0.03)))
+    assert "c = 4: +3.0 %" in guard.reason and "c = 1" not in guard.reason
+
+
+def test_long_prompts_that_grow_count_by_the_total_too():
+    before = {UtteranceKey(1, "short", 1): 1.0, UtteranceKey(1, "long", 2): 50.0}
+    after = {UtteranceKey(1, "short", 1): 0.96, UtteranceKey(1, "long", 2): 52.0}
+    guard = length_guard([before], [after])
+    assert abs(guard.change) < 0.001 and guard.total_change == pytest.approx(52.96 / 51 - 1)
+    assert guard.tripped and guard.outside == 2
+
+
+def test_only_twins_are_compared():
+    before, after = lengths(), lengths(1.5)
+    swapped = {UtteranceKey(key.concurrency, key.prompt_id, key.seed + 100): value for key, value in after.items()}
+    assert length_guard([before], [swapped]).tripped is None
+    one = next(iter(before))
+    guard = length_guard([before], [{one: before[one]}])
+    assert guard.prompts == 1 and guard.tripped is False
+
+
+def test_pairs_are_averaged_a_prompt():
+    guard = length_guard([lengths(), lengths()], [lengths(1.05), lengths(1 / 1.05)])
+    assert guard.change == pytest.approx(0.0, abs=1e-12) and guard.prompts == 20
+
+
+def test_without_any_length_nothing_is_said():
+    guard = length_guard([{}], [lengths()])
+    assert guard.tripped is None and guard.change is None and guard.primaries == PRIMARIES
+    assert "could not be compared" in guard.reason
+    with pytest.raises(ValueError):
+        length_guard([lengths()], [])
+
+
+def test_by_the_means_of_the_levels():
+    guard = length_guard_by_means([{1: 3.0, 4: 3.0}], [{1: 3.3, 4: None}])
+    assert guard.tripped and guard.levels == ((1, pytest.approx(0.1)),) and guard.basis == LEVEL_MEANS
+    assert guard.total_change is None and guard.outside is None
+    assert "mean length of each level" in guard.reason
+    assert length_guard_by_means([{1: 3.0}], [{1: 3.05}]).tripped is False
+    assert length_guard_by_means([{1: None}], [{1: 3.0}]).tripped is None
