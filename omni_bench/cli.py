@@ -68,6 +68,22 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             from omni_bench.commands.judge import judge_command
 
             return judge_command(parsed.run, parsed.overrides)
+        case "roofline":
+            from omni_bench.commands.roofline import roofline_command
+
+            return roofline_command(
+                parsed.run, parsed.overrides, parsed.concurrency, parsed.context, parsed.chunk_frames
+            )
+        case "selftest":
+            from omni_bench.commands.selftest import selftest_command
+
+            return selftest_command(parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, sys.argv[1:])
+        case "compare":
+            from omni_bench.commands.compare import compare_command
+
+            return compare_command(
+                parsed.before, parsed.after, out=parsed.out, force=parsed.force, as_json=parsed.as_json
+            )
         case "list":
             from omni_bench.commands.listing import list_command
 
@@ -120,6 +136,49 @@ def build_parser() -> argparse.ArgumentParser:
     judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
     judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge")
 
+    roofline = _add(
+        commands,
+        "roofline",
+        "the floor of the reference model on this device, and how near a run came to it",
+        "roofline reference.preset=qwen3_tts_1_7b reference.checkpoint=random",
+    )
+    roofline.add_argument("overrides", nargs="*", metavar="reference.KEY=VALUE", help="which shapes, device and dtype")
+    roofline.add_argument("--run", metavar="RUN", help="a run folder: its configuration, and its share of the limit")
+    roofline.add_argument("--concurrency", type=_count, nargs="+", metavar="C", help="default: 1 4 8 16 32")
+    roofline.add_argument(
+        "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
+    )
+    roofline.add_argument(
+        "--chunk-frames", type=_count, default=4, help="frames a reading of Code2Wav serves (default: %(default)s)"
+    )
+
+    selftest = _add(
+        commands,
+        "selftest",
+        "inject every fault of the catalogue into the bundled server, and print which detector caught it",
+        "selftest --quick",
+    )
+    selftest.add_argument("--quick", action="store_true", help="one run of every fault, minutes on two CPU cores")
+    selftest.add_argument("--only", action="append", default=[], metavar="FAULT", help="this fault alone (repeatable)")
+    selftest.add_argument("--repeats", type=_count, metavar="N", help="runs of every fault (default: 3, quick 1)")
+    selftest.add_argument(
+        "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 2), at least --repeats"
+    )
+    selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
+
+    compare = _add(
+        commands,
+        "compare",
+        "a before/after table with verdicts for a pull request, from stored runs",
+        "compare reports/runs/before reports/runs/after --out reports/runs/before_after",
+    )
+    runs = "a run folder, a folder of runs, a pattern, results of vllm bench serve (JSON), or a comma list of these"
+    compare.add_argument("before", metavar="BEFORE", help=runs)
+    compare.add_argument("after", metavar="AFTER", help="as many runs; run i of each make pair i")
+    compare.add_argument("--out", metavar="FOLDER", help="write compare.md, compare.json and the plots there too")
+    compare.add_argument("--force", action="store_true", help="compare what is not comparable, under a banner")
+    compare.add_argument("--json", dest="as_json", action="store_true", help="print compare.json, not markdown")
+
     _add(commands, "list", "scenarios, data sets and targets", "list")
     _add(commands, "doctor", "what this machine can run, and why not", "doctor")
     return parser
@@ -142,7 +201,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
-SUBCOMMANDS = ("doctor", "judge", "list", "report", "run", "serve")
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to 1000")
+    return int(text)
+
+
+SUBCOMMANDS = ("compare", "doctor", "judge", "list", "report", "roofline", "run", "selftest", "serve")
 
 
 if __name__ == "__main__":

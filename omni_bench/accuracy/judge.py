@@ -79,7 +79,7 @@ class Judge:
                 batch = group[start : start + self._settings.batch_size]
                 for window, result in zip(batch, self._decode(batch, code, context_s), strict=True):
                     results[window.clip_index].append(result)
-        return [_join(clip.request_id, results[index]) for index, clip in enumerate(clips)]
+        return [join_windows(clip.request_id, results[index]) for index, clip in enumerate(clips)]
 
     def _language(self, name: str) -> str:
         if not self._model.is_multilingual and not is_english(name):
@@ -184,7 +184,7 @@ def _load_pt(path: Path, expected_sha256: str) -> Whisper:
     return model
 
 
-def _join(request_id: str, windows: Sequence[tuple[str, int, float, float]]) -> Transcript:
+def join_windows(request_id: str, windows: Sequence[tuple[str, int, float, float]]) -> Transcript:
     """One transcript out of a clip's windows; log probabilities weigh by tokens (the end token counts)."""
     if not windows:
         return Transcript(request_id=request_id, text="", avg_logprob=None, no_speech_prob=None)

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from omni_bench.accuracy.clips import WHISPER_WINDOW_S, Clip, Transcript, clip_duration_s, longest_clip_s
-from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
+from omni_bench.accuracy.engines import resolve_engine
+from omni_bench.accuracy.resolve import JudgeSpec
 from omni_bench.accuracy.settings import judge_settings, on_cuda
 from omni_bench.accuracy.worker import clip_to_json, spec_to_json
 from omni_bench.config.schema import AsrConfig
@@ -76,7 +77,7 @@ def transcribe(
     if not spoken:
         return transcripts
     if spec is None:
-        spec = resolve_judge(asr.model, asr.device, language)
+        spec = resolve_engine(asr, language)
     settings = judge_settings(asr, spec.device)
     batches = plan_batches(
         {index: durations_s[index] for index in spoken},

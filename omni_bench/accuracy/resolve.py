@@ -69,6 +69,12 @@ _TORCH_MAGIC = (b"PK\x03\x04", b"\x80\x02")
 """How torch.save begins a file: a zip archive, before version 1.6 a pickle."""
 
 
+WHISPER, FASTER_WHISPER = "whisper", "faster_whisper"
+"""The engines, by the names of ``asr.kind``."""
+
+ENGINE_PACKAGES = {WHISPER: ("openai-whisper", "torch"), FASTER_WHISPER: ("faster-whisper", "ctranslate2")}
+
+
 class DownloadNeeded(AccuracyError):
     """The judge's weights are not on this machine; a run would download them."""
 
@@ -81,6 +87,7 @@ class JudgeSpec:
     or the packages with versions. ``paths``: a ``.pt`` file, or the parts of a CTranslate2
     ``model.bin`` where the source is a package. ``sha256``: of the bytes of ``paths`` in order.
     ``device``: ``cpu`` or ``cuda`` or ``cuda:N``. ``context_s``: audio context for short clips.
+    ``engine``: the library that runs them.
     """
 
     name: str
@@ -90,6 +97,7 @@ class JudgeSpec:
     sha256: str
     device: str
     context_s: float
+    engine: str = WHISPER
 
 
 @dataclass(frozen=True)
@@ -206,8 +214,8 @@ def describe_judge(spec: JudgeSpec) -> dict[str, Any]:
         "device": spec.device,
         "dtype": "float16" if spec.device.startswith("cuda") else "float32",
         "context_s": spec.context_s,
-        "openai_whisper": metadata.version("openai-whisper"),
-        "torch": metadata.version("torch"),
+        "engine": spec.engine,
+        **{package.replace("-", "_"): metadata.version(package) for package in ENGINE_PACKAGES[spec.engine]},
     }
 
 

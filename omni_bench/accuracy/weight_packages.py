@@ -60,7 +60,7 @@ def find_installed_weights(judge: str) -> InstalledWeights | None:
     for package in WEIGHT_PACKAGES:
         if package.judge != judge:
             continue
-        found = [_locate(distribution, file_name) for distribution, file_name in package.parts]
+        found = [locate_file(distribution, file_name) for distribution, file_name in package.parts]
         if all(part is not None for part in found):
             return InstalledWeights(
                 judge=judge,
@@ -71,7 +71,8 @@ def find_installed_weights(judge: str) -> InstalledWeights | None:
     return None
 
 
-def _locate(distribution_name: str, file_name: str) -> tuple[Path, str] | None:
+def locate_file(distribution_name: str, file_name: str) -> tuple[Path, str] | None:
+    """A file of an installed distribution, by its last name, with "NAME VERSION"; None if either is missing."""
     try:
         distribution = metadata.distribution(distribution_name)
     except metadata.PackageNotFoundError:

@@ -41,10 +41,10 @@ def _serve(requests: queue.Queue[str], replies: TextIO) -> None:
     warnings.simplefilter("ignore")
     import torch  # only now: the set-up has to be read first even if the import fails
 
-    from omni_bench.accuracy.judge import load_judge
+    from omni_bench.accuracy.engines import load_engine
 
     torch.set_num_threads(setup["threads"])
-    judge = load_judge(spec_from_json(setup["spec"]), JudgeSettings(**setup["settings"]))
+    judge = load_engine(spec_from_json(setup["spec"]), JudgeSettings(**setup["settings"]), setup["threads"])
     _send(replies, {"ready": True})
     while True:
         request = json.loads(requests.get())

@@ -61,6 +61,8 @@ def examine() -> Iterator[Finding]:
     yield from _checked("data set", lambda: _dataset(config))
     yield from _checked("checkpoint", lambda: _checkpoint(config))
     yield from _checked("judge", lambda: _judge(config))
+    yield _faster_whisper()
+    yield _speaker_encoder()
     yield from _checked("disk", lambda: _disk(config))
     yield from _checked("port", lambda: _port(config))
     for package, target in (("vllm-omni", "vLLM-Omni"), ("sglang-omni", "SGLang-Omni")):
@@ -131,6 +133,24 @@ def _judge(config: RunConfig) -> Finding:
     except DownloadNeeded as needed:
         return Finding(NOTE, "judge", str(needed))
     return Finding(OK, "judge", f"Whisper {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")
+
+
+def _faster_whisper() -> Finding:
+    from omni_bench.accuracy.faster_resolve import INSTALL, installed_version
+
+    what, version = "other judge", installed_version()
+    if version is None:
+        return Finding(NOTE, what, f"faster-whisper is not installed (only asr=faster_whisper needs it): {INSTALL}")
+    return Finding(OK, what, f"faster-whisper {version} is installed: asr=faster_whisper")
+
+
+def _speaker_encoder() -> Finding:
+    from omni_bench.accuracy.speaker_encoder import describe_encoder, why_no_encoder
+
+    what, missing = "voices", why_no_encoder()
+    if missing is not None:
+        return Finding(NOTE, what, f"checks.speaker_similarity is n/a: {missing}")
+    return Finding(OK, what, f"{describe_encoder()} has the speaker encoder: checks.speaker_similarity=true")
 
 
 def _disk(config: RunConfig) -> Finding:

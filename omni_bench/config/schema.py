@@ -32,7 +32,7 @@ class TargetConfig:
     health_path: str = "/health"
     startup_timeout_s: float = 180.0
     stop_timeout_s: float = 10.0
-    chaos: Optional[str] = None  # a fault of the wire, injected by a proxy before the server; off by default
+    chaos: Optional[str] = None  # a fault of the wire (omni_bench/chaos/catalogue.py), by a proxy before the server
 
 
 @dataclass
@@ -68,6 +68,7 @@ class ClientConfig:
     sample_rate_hz: int = 24000
     request_timeout_s: float = 300.0
     connect_timeout_s: float = 10.0
+    stall_timeout_s: float = 20.0  # no byte for so long after the first audio: nobody listens any more
     max_audio_s: float = 300.0  # more than this is a failed request, not more memory
     api_key_env: Optional[str] = None  # name of the environment variable that holds the key
     extra_body: dict[str, Any] = field(default_factory=dict)  # stored with the run: no secrets
@@ -88,10 +89,10 @@ class LoadConfig:
 
 @dataclass
 class AsrConfig:
-    """The judge. ``kind``: ``whisper`` or ``none``."""
+    """The judge. ``kind``: ``whisper`` (openai-whisper), ``faster_whisper`` (an optional package) or ``none``."""
 
     kind: str = MISSING
-    model: str = "auto"  # a Whisper name, a .pt path, or auto
+    model: str = "auto"  # a Whisper name, a path (whisper: a .pt file, faster_whisper: a folder), or auto
     device: str = "auto"  # auto, cpu, cuda, cuda:N
     workers: Optional[int] = None  # processes; null: 2 on CPU, 1 on CUDA
     threads_per_worker: int = 1
@@ -99,14 +100,19 @@ class AsrConfig:
     lead_silence_ms: int = 250
     tail_silence_ms: int = 200
     wer_limit: float = 0.15  # corpus WER above this makes a level invalid
+    own_error: bool = True  # let the judge hear the data set's reference recordings too: its own WER
 
 
 @dataclass
 class ChecksConfig:
     """What is checked beside WER and the signal of every response."""
 
+    signal: bool = True  # clicks, dropouts, noise and copied audio; off for what is not speech
     cross_talk: bool = True  # are a neighbour's words heard? needs a judge
     parity_requests: int = 0  # of each level, sent once more alone and compared; 0: none
+    speaker_similarity: bool = (
+        False  # does every utterance sound like its voice? needs a judge and resemblyzer's weights
+    )
 
 
 @dataclass

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from omni_bench.accuracy.settings import judge_settings
+from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.clients.urls import url_problem
 from omni_bench.config.explain import alternatives
 from omni_bench.config.schema import (
@@ -21,6 +22,7 @@ from omni_bench.config.schema import (
     TargetConfig,
 )
 from omni_bench.errors import ConfigError
+from reference_impl.faults.catalogue import FAULT_NAMES
 from reference_impl.presets import PRESETS
 from reference_impl.settings import BUNDLED, DTYPES, PREDICTOR_STRATEGIES
 
@@ -28,7 +30,7 @@ TARGET_KINDS = ("reference", "external")
 DATASET_KINDS = ("bundled", "seed_tts", "huggingface")
 CLIENT_KINDS = ("openai_speech",)
 LOAD_KINDS = ("closed_loop",)
-ASR_KINDS = ("whisper", "none")
+ASR_KINDS = ("whisper", "faster_whisper", "none")
 SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
 """A client process with more open streams than this measures itself."""
@@ -54,6 +56,11 @@ def validate(config: RunConfig) -> None:
             f"asr={config.asr.kind} with reference.checkpoint=random: random weights speak noise, there is nothing "
             "to transcribe and no WER; add asr=none"
         )
+    if config.checks.speaker_similarity and config.asr.kind == "none":
+        raise ConfigError(
+            "checks.speaker_similarity=true with asr=none: voices are written down beside what the judge heard; "
+            "valid: asr=whisper, asr=faster_whisper"
+        )
     _output(config.output)
 
 
@@ -77,6 +84,8 @@ def _target(target: TargetConfig) -> None:
         raise ConfigError(f"target.health_path={target.health_path!r}: a path that starts with '/', such as /health")
     _positive("target.startup_timeout_s", target.startup_timeout_s)
     _positive("target.stop_timeout_s", target.stop_timeout_s)
+    if target.chaos is not None:
+        choice("target.chaos", target.chaos, tuple(WIRE_FAULTS))
 
 
 def _dataset(dataset: DatasetConfig) -> None:
@@ -97,6 +106,7 @@ def _client(client: ClientConfig) -> None:
         raise ConfigError(f"client.max_new_tokens={client.max_new_tokens}: at least 1, or null")
     _positive("client.request_timeout_s", client.request_timeout_s)
     _positive("client.connect_timeout_s", client.connect_timeout_s)
+    _positive("client.stall_timeout_s", client.stall_timeout_s)
     _positive("client.max_audio_s", client.max_audio_s)
 
 
@@ -129,7 +139,7 @@ def _load(load: LoadConfig) -> None:
 def _asr(asr: AsrConfig) -> None:
     choice("asr.kind", asr.kind, ASR_KINDS)
     if not asr.model:
-        raise ConfigError("asr.model='': a Whisper name, the path of a .pt file, or auto")
+        raise ConfigError("asr.model='': a Whisper name, auto, or a path (a .pt file; a folder for faster_whisper)")
     device("asr.device", asr.device)
     if asr.workers is not None:
         _at_least("asr.workers", asr.workers, 1)
@@ -176,6 +186,8 @@ def _reference(reference: ReferenceConfig) -> None:
     if reference.repetition_penalty is not None:
         _positive("reference.repetition_penalty", reference.repetition_penalty)
     choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
+    if reference.fault is not None:
+        choice("reference.fault", reference.fault, FAULT_NAMES)
     if reference.threads is not None:
         _at_least("reference.threads", reference.threads, 1)
 

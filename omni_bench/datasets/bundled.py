@@ -36,6 +36,16 @@ def count_rows(name: str, locale: str) -> int:
     return len(parse_meta(meta.read_bytes(), str(meta)))
 
 
+def bundled_texts(locale: str) -> list[str]:
+    """The sentences of all bundled sets in a language, [] if there are none."""
+    texts: list[str] = []
+    for name in bundled_names():
+        meta = bundled_root() / name / locale / META_NAME
+        if locale in bundled_locales(name):
+            texts += [row.text for row in parse_meta(meta.read_bytes(), str(meta))]
+    return texts
+
+
 def bundled_locales(name: str) -> list[str]:
     """Locales that the bundled set ``name`` has, sorted."""
     return sorted(entry.parent.name for entry in (bundled_root() / name).glob(f"*/{META_NAME}"))

@@ -115,6 +115,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
             request_timeout_s=client.request_timeout_s,
             connect_timeout_s=client.connect_timeout_s,
             max_audio_s=client.max_audio_s,
+            stall_timeout_s=client.stall_timeout_s,
         ),
         api_key_env=client.api_key_env,
     )

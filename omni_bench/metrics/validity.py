@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from omni_bench.clients.timeline import Timeline
 from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
 
 INVALID_REASONS = (
@@ -17,6 +19,13 @@ INVALID_REASONS = (
     "runaway",  # more than three times the expected speaking time
     "clipped",  # more than CLIPPED_SHARE of the samples at full scale
     "non_finite",  # NaN or infinity (float samples only)
+    "slow_drip",  # the audio came in crumbs of below a millisecond, or began with one: no packet to be timed
+    "clicks",  # the waveform is broken where chunks meet (metrics/edges.py)
+    "dropout",  # a hole in the middle of speech (metrics/dropouts.py)
+    "noise",  # broadband noise nearly as loud as the speech (metrics/noise.py)
+    "trailing_audio",  # stale audio after the end (metrics/trailing.py)
+    "repeated_audio",  # the same samples twice (metrics/repeats.py)
+    "shared_audio",  # samples of another request (metrics/shared_audio.py)
     "unchecked",  # the samples were lost (the load worker was killed): nobody can say what they were
 )
 
@@ -31,6 +40,10 @@ CHINESE_CHARACTERS_PER_S = 4.5
 ENGLISH_CHARACTERS_PER_DIGIT = 5.0  # "7" is spoken as a word
 SHORT_TEXT_S = 2.0  # a text of one word may still come with pauses: runaway is judged as if it took this long
 LENGTH_FACTOR = 3.0
+
+DRIP_READS = 16
+FIRST_PACKET_READS = 2
+FIRST_PACKET_LIMIT_NS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,7 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str, lang
     else:
         samples = audio.astype(np.float64)
     if len(samples) == 0:
-        return _in_order([*reasons, "empty"])
+        return in_order([*reasons, "empty"])
     finite = np.isfinite(samples)
     if not finite.all():
         reasons.append("non_finite")
@@ -97,8 +110,37 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str, lang
         reasons.append("runaway")
     if finite.any() and np.mean(np.abs(samples[finite]) >= FULL_SCALE) > CLIPPED_SHARE:
         reasons.append("clipped")
-    return _in_order(reasons)
+    return in_order(reasons)
 
 
-def _in_order(reasons: list[str]) -> tuple[str, ...]:
-    return tuple(name for name in INVALID_REASONS if name in reasons)
+def delivery_faults(timeline: Timeline) -> tuple[str, ...]:
+    """``("slow_drip",)`` if the way the audio of a request came makes its times worthless, else empty.
+
+    A first byte is no first packet when nobody can play it, so either of these is a fault:
+
+    - more than half of the reads, and at least 16, hold less than a millisecond of audio. No network does
+      that to an honest server: it cuts what the server writes into full segments and one remainder, so at
+      most every second read is a small one, however slow the network is;
+    - the first millisecond of audio took more than two reads (the end of a segment and the next one), or
+      more than 100 ms from its first byte on: a header or a crumb was sent ahead of the audio.
+    """
+    rate_hz, sizes = timeline.sample_rate_hz, timeline.chunk_bytes
+    if not timeline.ok or rate_hz is None:
+        return ()
+    packet_bytes = rate_hz * timeline.sample_width_bytes / 1000
+    crumbs = sum(size < packet_bytes for size in sizes)
+    if crumbs >= DRIP_READS and 2 * crumbs > len(sizes):
+        return ("slow_drip",)
+    received_bytes = 0
+    for index, (size, arrived_ns) in enumerate(zip(sizes, timeline.chunk_arrived_ns, strict=True)):
+        received_bytes += size
+        if received_bytes >= packet_bytes:
+            late = arrived_ns - timeline.chunk_arrived_ns[0] > FIRST_PACKET_LIMIT_NS
+            return ("slow_drip",) if index >= FIRST_PACKET_READS or late else ()
+    return ()
+
+
+def in_order(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Each of ``reasons`` once, in the order of :data:`INVALID_REASONS`."""
+    given = set(reasons)
+    return tuple(name for name in INVALID_REASONS if name in given)

@@ -10,12 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.report.format import hardware_name, target_name
-from omni_bench.report.table import LEVEL_HEADERS, level_rows
+from omni_bench.report.hearing import own_error_line, voices_line
+from omni_bench.report.table import level_headers, level_rows
 
 # Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
 NARROW_HEADERS = ("c", "ok", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)")
-NARROW_HEADERS += ("audio/s", "WER", "valid")
+NARROW_HEADERS += ("audio/s", "WER", "cross-talk", "parity", "valid")
 
 
 def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
@@ -34,9 +35,10 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         show_edge=not narrow,
         pad_edge=not narrow,
     )
-    kept = [i for i, header in enumerate(LEVEL_HEADERS) if not narrow or header in NARROW_HEADERS]
+    headers = level_headers(run)
+    kept = [i for i, header in enumerate(headers) if not narrow or header in NARROW_HEADERS]
     for index in kept:
-        header = LEVEL_HEADERS[index].removesuffix(" (mean)") if narrow else LEVEL_HEADERS[index]
+        header = headers[index].removesuffix(" (mean)") if narrow else headers[index]
         table.add_column(Text(header), justify="right", overflow="fold")
     for level, row in zip(run["levels"], level_rows(run), strict=True):
         cells = [row[index].strip("*") for index in kept]
@@ -44,6 +46,13 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
             cells = [cell.partition(" (")[0] for cell in cells]  # without the mean behind a pair
         table.add_row(*map(Text, cells), style=None if level["valid"] else "red")
     return table
+
+
+def notes(run: Mapping[str, Any]) -> list[str]:
+    """What the table is to be read with: the judge's own error, and voices if they were compared."""
+    judge = run["provenance"]["judge"] or {}
+    lines = [own_error_line(run), voices_line(run) if judge.get("speaker_encoder") else None]
+    return [line for line in lines if line]
 
 
 def verdict_lines(run: Mapping[str, Any]) -> list[str]:

@@ -6,13 +6,25 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import NA, code_block, escape_markdown, fixed, hardware_name, server_says, target_name
-from omni_bench.report.table import accuracy_table, fit_table, lag_table, level_table, percentile_table
+from omni_bench.report.hearing import own_error_line, voices_line, voices_section
+from omni_bench.report.parity import parity_section
+from omni_bench.report.table import (
+    accuracy_table,
+    fit_table,
+    has_cross_talk,
+    has_parity,
+    lag_table,
+    level_table,
+    percentile_table,
+)
 from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
 
 WORST_UTTERANCES = 10
 REJECTED_REQUESTS = 20
 OVERVIEW = "overview.png"
+EVIDENCE = "wer_evidence.md"
 
 
 def render_report(
@@ -20,12 +32,14 @@ def render_report(
     utterances: Sequence[Mapping[str, Any]] = (),
     requests: Sequence[Mapping[str, Any]] = (),
     plots: Sequence[str] = (),
+    parity: Sequence[Mapping[str, Any]] = (),
+    cross_talk: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The report of a run as markdown.
 
-    ``run``: run.json, valid by its schema. ``utterances`` and ``requests``: lines of
-    utterances.jsonl and requests.jsonl. ``plots``: paths of images relative to the report; the
-    overview is shown, the others linked. Raises StoreError for a line of utterances that lacks a field.
+    ``run``: run.json, valid by its schema. ``utterances``, ``requests``, ``parity`` and ``cross_talk``: lines of
+    utterances.jsonl, requests.jsonl, parity.jsonl and cross_talk.jsonl. ``plots``: paths of images relative to
+    the report; the overview is shown, the others linked. Raises StoreError for a line of utterances that lacks a field.
     """
     parts = [
         f"# omni-bench: {escape_markdown(run['scenario'])}",
@@ -36,7 +50,10 @@ def render_report(
         _images(plots),
         _section("Rejected requests", _rejected(requests)),
         _section("Accuracy", accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None),
-        _worst(run, utterances),
+        _worst(run, utterances, cross_talk),
+        _section("Voices", voices_section(run, utterances)),
+        _section("Cross-talk", cross_talk_section(run, cross_talk, plots)),
+        _section("Parity: alone and in company", parity_section(run, parity)),
         _section("Fixed and marginal cost", _fit(run)),
         _section("The client's own error", _lag(run)),
         _section("All figures", _percentiles(run)),
@@ -104,6 +121,11 @@ def _legend(run: Mapping[str, Any]) -> str:
             "WER and CER are of the whole level (edits over reference words or characters); "
             "failed, empty and silent requests count as 100 %."
         )
+        notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
+    if has_cross_talk(run):
+        notes.append("cross-talk: outputs in which words of another request were heard.")
+    if has_parity(run):
+        notes.append("parity: requests that got the same answer when sent once more alone, of those compared.")
     for level in run["levels"]:
         broken = {**level["errors"], **level["invalid"]}
         if broken:
@@ -129,7 +151,9 @@ def _rejected(requests: Sequence[Mapping[str, Any]]) -> str | None:
     return f"{intro}\n\n{rejected_table(rejected, shown)}"
 
 
-def _worst(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]]) -> str | None:
+def _worst(
+    run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]], cross_talk: Sequence[Mapping[str, Any]]
+) -> str | None:
     if not run["provenance"]["judge"]:
         return None
     damaged = by_damage(utterances)
@@ -139,11 +163,13 @@ def _worst(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]]) -> s
         body = f"None: the judge heard every word of {len(utterances)} utterances."
     else:
         shown = min(len(damaged), WORST_UTTERANCES)
+        sources = {hit["victim"]: source_name(hit) for hit in cross_talk}
         intro = (
             f"{len(damaged)} of {len(utterances)} utterances differ from their text; the worst {shown}. "
-            "~~missing~~, **added**, ~~said~~ → **heard**."
+            "~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: words changed, missing and added. "
+            f"All of them: [{EVIDENCE}]({EVIDENCE})."
         )
-        body = f"{intro}\n\n{utterance_table(damaged, shown)}"
+        body = f"{intro}\n\n{utterance_table(damaged, shown, sources)}"
     return f"## Worst utterances\n\n{body}"
 
 

@@ -108,22 +108,22 @@ def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
     """
     levels = sorted(run["levels"], key=lambda level: level["concurrency"])
     paths = [folder / "overview.png"]
-    _save(_overview(run, levels), paths[0])
+    save_figure(_overview(run, levels), paths[0])
     for plot in PLOTS:
         figure = Figure(figsize=SINGLE_SIZE, dpi=DPI, layout="constrained")
         axes = figure.add_subplot()
         _draw(axes, plot, levels)
         axes.set_title(f"{plot.title}\n", loc="left", fontsize=12, fontweight="bold")
-        axes.text(0, 1.025, _subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
+        axes.text(0, 1.025, subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
         paths.append(folder / f"{plot.name}.png")
-        _save(figure, paths[-1])
+        save_figure(figure, paths[-1])
     return paths
 
 
 def _overview(run: Mapping[str, Any], levels: Sequence[Level]) -> Figure:
     figure = Figure(figsize=OVERVIEW_SIZE, dpi=DPI / 1.2, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-    figure.suptitle(_subtitle(run, 140), x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.suptitle(subtitle(run, 140), x=0.012, ha="left", fontsize=13, fontweight="bold")
     panels = figure.subplots(2, 3).ravel()
     for axes, plot in zip(panels, PLOTS, strict=False):
         _draw(axes, plot, levels)
@@ -235,7 +235,8 @@ def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
         y -= 0.062 * min(len(wrapped), 3) + 0.035
 
 
-def _subtitle(run: Mapping[str, Any], width: int) -> str:
+def subtitle(run: Mapping[str, Any], width: int) -> str:
+    """What was measured, in at most ``width`` characters."""
     return _plain(
         textwrap.shorten(f"{run['scenario']} · {target_name(run)} · {hardware_name(run)}", width, placeholder=" …")
     )
@@ -246,6 +247,7 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG. Raises StoreError."""
     canvas = FigureCanvasAgg(figure)
     write_atomically(path, lambda temporary: canvas.print_png(temporary))

@@ -31,14 +31,45 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
     return tabulate(rows, headers=headers, tablefmt="pipe", colalign=alignment if rows else None, disable_numparse=True)
 
 
+def level_headers(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of :func:`level_rows`: :data:`LEVEL_HEADERS`, and before the last what else was checked."""
+    checked = (*(("cross-talk",) if has_cross_talk(run) else ()), *(("parity",) if has_parity(run) else ()))
+    return (*LEVEL_HEADERS[:-1], *checked, LEVEL_HEADERS[-1])
+
+
 def level_rows(run: Mapping[str, Any]) -> list[list[str]]:
-    """One row a concurrency level, in the order of the run, with the columns of :data:`LEVEL_HEADERS`."""
-    return [_level_row(level) for level in run["levels"]]
+    """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
+    rows = [_level_row(level) for level in run["levels"]]
+    if has_cross_talk(run):
+        for row, level in zip(rows, run["levels"], strict=True):
+            row.insert(-1, count((level.get("cross_talk") or {}).get("hits")))
+    if has_parity(run):
+        for row, level in zip(rows, run["levels"], strict=True):
+            row.insert(-1, parity_cell(level))
+    return rows
+
+
+def has_cross_talk(run: Mapping[str, Any]) -> bool:
+    """Whether the outputs of any level were searched for words of other requests."""
+    return any(level.get("cross_talk") for level in run["levels"])
+
+
+def has_parity(run: Mapping[str, Any]) -> bool:
+    """Whether answers in company were compared with answers alone in any level."""
+    return any(level.get("parity") for level in run["levels"])
+
+
+def parity_cell(level: Mapping[str, Any]) -> str:
+    """``7/8``: requests of the level with the same answer in company and alone, of those compared; n/a for none."""
+    parity = level.get("parity") or {}
+    if parity.get("mismatches") is None:
+        return NA
+    return f"{parity['compared'] - parity['mismatches']}/{parity['compared']}"
 
 
 def level_table(run: Mapping[str, Any]) -> str:
     """The table to paste: one row a concurrency level."""
-    return markdown_table(LEVEL_HEADERS, level_rows(run))
+    return markdown_table(level_headers(run), level_rows(run))
 
 
 def metric_value(level: Mapping[str, Any], name: str, figure: str) -> float | None:

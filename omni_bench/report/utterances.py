@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import jiwer
-
+from omni_bench.accuracy.alignment import alignment
 from omni_bench.accuracy.wer import UtteranceScore
 from omni_bench.errors import StoreError
 from omni_bench.report.format import NA, escape_markdown, percent
@@ -47,25 +46,30 @@ def by_damage(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted((record for record in records if damage(record) > (0.0, 0.0, 0)), key=damage, reverse=True)
 
 
-def utterance_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
-    """The first ``limit`` records as a markdown table: words missing, added or changed, and the recording."""
-    headers = ("c", "request", "WER", "what was heard", "audio")
+def utterance_table(records: Sequence[Mapping[str, Any]], limit: int, sources: Mapping[str, str] | None = None) -> str:
+    """The first ``limit`` records as a markdown table: words missing, added or changed, and the recording.
+
+    ``sources``: request id -> whose words were heard in its output (cross-talk); a column more if there are any.
+    """
+    headers = ("c", "request", "WER", "S / D / I", "what was heard", *(("words of",) if sources else ()), "audio")
     rows = []
     for record in records[:limit]:
         score = score_of(record)
-        alignment = alignment_markdown(score)
+        line = alignment_markdown(score)
         if score.forced is not None:
-            alignment = f"{escape_markdown(score.forced)}: {alignment}"
+            line = f"{escape_markdown(score.forced)}: {line}"
         rows.append(
             [
                 str(record.get("concurrency", NA)),
                 escape_markdown(score.request_id),
                 percent(score.wer),
-                alignment,
-                _link(record.get("audio")),
+                f"{score.substitutions} / {score.deletions} / {score.insertions}",
+                line,
+                *([escape_markdown(sources.get(score.request_id, "–"))] if sources else []),
+                audio_link(record.get("audio")),
             ]
         )
-    return markdown_table(headers, rows, left=(1, 3, 4))
+    return markdown_table(headers, rows, left=(1, *range(4, len(headers))))
 
 
 def alignment_markdown(score: UtteranceScore) -> str:
@@ -73,27 +77,21 @@ def alignment_markdown(score: UtteranceScore) -> str:
 
     Words are escaped, so that the line can stand in a table cell.
     """
-    if not score.reference_normal:
-        return _mark("**", score.hypothesis_normal.split())
-    output = jiwer.process_words(score.reference_normal, score.hypothesis_normal)
-    reference, hypothesis = output.references[0], output.hypotheses[0]
     parts = []
-    for chunk in output.alignments[0]:
-        wanted = reference[chunk.ref_start_idx : chunk.ref_end_idx]
-        heard = hypothesis[chunk.hyp_start_idx : chunk.hyp_end_idx]
-        if chunk.type == "equal":
+    for kind, wanted, heard in alignment(score):
+        if kind == "equal":
             parts.append(_mark("", wanted))
-        elif chunk.type == "delete":
+        elif kind == "delete":
             parts.append(_mark("~~", wanted))
-        elif chunk.type == "insert":
+        elif kind == "insert":
             parts.append(_mark("**", heard))
         else:
             parts.append(f"{_mark('~~', wanted)} → {_mark('**', heard)}")
     return " ".join(parts)
 
 
-def _mark(mark: str, words: Sequence[str]) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", " ".join(words))
+def _mark(mark: str, words: str) -> str:
+    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", words)
     return f"{mark}{text}{mark}" if text else ""
 
 
@@ -109,20 +107,33 @@ def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
     for record in records[:limit]:
         error = record.get("error")
         why = [f"{error['kind']}: {error['message']}"] if error else []
-        why += record.get("faults") or []
+        why += [fault for fault in record.get("faults") or [] if fault != "shared_audio"]
+        why += _shared(record)
         rows.append(
             [
                 str(record.get("concurrency", NA)),
                 escape_markdown(record.get("request_id", NA)),
                 escape_markdown(record.get("prompt_id", NA)),
                 escape_markdown(shorten("; ".join(why), 300)),
-                _link(record.get("audio")),
+                audio_link(record.get("audio")),
             ]
         )
     return markdown_table(headers, rows, left=(1, 2, 3, 4))
 
 
-def _link(path: object) -> str:
+def _shared(record: Mapping[str, Any]) -> list[str]:
+    """Which other requests have the same samples, and where: one sentence a source and stretch."""
+    if "shared_audio" not in (record.get("faults") or []):
+        return []
+    stretches = record.get("shared_audio") or []
+    return [
+        f"shared_audio: {stretch['duration_s']:.2f} s at {stretch['at_s']:.2f} s are the samples of "
+        f"{stretch['source']} at {stretch['source_at_s']:.2f} s"
+        for stretch in stretches
+    ] or ["shared_audio"]
+
+
+def audio_link(path: object) -> str:
     """A link to a recording of the run folder; its path as text if it has unusual characters."""
     if not isinstance(path, str) or not path:
         return "not kept"

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from omni_bench.accuracy.cross_talk import LevelCrossTalk, cross_talk_reasons
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import OmniBenchError
 from omni_bench.load.recording import LevelRecording
+from omni_bench.parity.records import parity_record
+from omni_bench.parity.verdict import LevelParity, parity_reasons
 from omni_bench.report.write import write_report
+from omni_bench.run.alone import AloneInterrupted, ParityResult, recordings_to_keep, write_parity
+from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, victims, write_cross_talk
 from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
 from omni_bench.run.results import LevelResult, write_results
 from omni_bench.store.run_folder import RunFolder
@@ -39,6 +44,7 @@ class Outcome:
     provenance: Mapping[str, Any]
     while_judging: bool = False
     recordings: list[LevelRecording] = field(default_factory=list)
+    parity: ParityResult | None = None
 
 
 def finish(outcome: Outcome) -> dict[str, Any]:
@@ -52,18 +58,36 @@ def finish(outcome: Outcome) -> dict[str, Any]:
     output = config.output
     if outcome.problem is not None and output.save_audio == "worst":
         output = replace(output, save_audio="all")
-    kept = keep_audio(folder, requests_to_keep(outcome.levels, outcome.verdicts, output), config.client.sample_rate_hz)
+    cross_talk = check_cross_talk(outcome.levels, outcome.verdicts, config.checks)
+    keep = requests_to_keep(outcome.levels, outcome.verdicts, output, victims(cross_talk))
+    kept = keep_audio(folder, keep, config.client.sample_rate_hz)
     if output.save_audio == "all":
         kept |= _keep_unmeasured(outcome)
+    parity = outcome.parity
+    if parity is not None:
+        more = recordings_to_keep(parity, outcome.levels, output, outcome.provenance)
+        kept |= keep_audio(folder, [one for one in more if one.request_id not in kept], config.client.sample_rate_hz)
     write_results(folder, outcome.levels, kept)
+    if parity is not None:
+        write_parity(folder, parity, kept)
     if outcome.verdicts is not None:
         folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
+    write_cross_talk(folder, cross_talk, kept)
     run = build_run(
         scenario=config.scenario.name,
         description=config.scenario.description,
         started_utc=outcome.started_utc,
         duration_s=outcome.duration_s,
-        levels=[level_record(level, outcome.verdicts, config) for level in outcome.levels],
+        levels=[
+            level_record(
+                level,
+                outcome.verdicts,
+                config,
+                parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
+                cross_talk=cross_talk.get(level.concurrency),
+            )
+            for level in outcome.levels
+        ],
         provenance=outcome.provenance,
         more_invalid_reasons=_problem_reasons(outcome),
     )
@@ -88,7 +112,14 @@ def _keep_unmeasured(outcome: Outcome) -> dict[str, str]:
     }
 
 
-def level_record(level: LevelResult, verdicts: Verdicts | None, config: RunConfig) -> dict[str, Any]:
+def level_record(
+    level: LevelResult,
+    verdicts: Verdicts | None,
+    config: RunConfig,
+    *,
+    parity: LevelParity | None = None,
+    cross_talk: LevelCrossTalk | None = None,
+) -> dict[str, Any]:
     """One entry of ``levels`` in run.json."""
     corpus = verdicts.corpus(level) if verdicts is not None else None
     return build_level(
@@ -96,7 +127,14 @@ def level_record(level: LevelResult, verdicts: Verdicts | None, config: RunConfi
         [request.metrics for request in level.requests if not request.faults],
         corpus,
         lag_budget_ms=config.load.lag_budget_ms,
-        more_invalid_reasons=wer_reasons(corpus, config.asr.wer_limit),
+        more_invalid_reasons=[
+            *wer_reasons(corpus, config.asr.wer_limit),
+            *parity_reasons(parity),
+            *cross_talk_reasons(cross_talk),
+        ],
+        parity=parity_record(parity),
+        cross_talk=cross_talk_record(cross_talk),
+        voices=verdicts.voice_summary(level) if verdicts is not None else None,
     )
 
 
@@ -104,7 +142,9 @@ def _problem_reasons(outcome: Outcome) -> list[str]:
     problem = outcome.problem
     if problem is None:
         return []
-    if isinstance(problem, KeyboardInterrupt):
+    if isinstance(problem, AloneInterrupted):
+        reason = f"the run was {problem}"
+    elif isinstance(problem, KeyboardInterrupt):
         reason = "the run was interrupted"
     elif isinstance(problem, (OmniBenchError, OSError)):
         reason = str(problem).splitlines()[0].removesuffix(":")  # an end of a log follows

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from omni_bench.accuracy.alignment import alignment
 from omni_bench.accuracy.clips import Clip, Transcript
+from omni_bench.accuracy.engines import resolve_engine
+from omni_bench.accuracy.own_error import OwnError, Reference, own_error
 from omni_bench.accuracy.pool import transcribe
-from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
+from omni_bench.accuracy.resolve import JudgeSpec
+from omni_bench.accuracy.voices import VoiceSimilarity, VoiceSummary, summarise_voices, voice_fields
 from omni_bench.accuracy.wer import CorpusScore, UtteranceScore, score_corpus, score_utterance
 from omni_bench.config.schema import AsrConfig, OutputConfig
 from omni_bench.errors import AccuracyError
@@ -16,18 +20,34 @@ from omni_bench.run.results import LevelResult, RequestResult
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.store.run_json import utterance_record
 
+Transcriber = Callable[..., list[Transcript]]
+"""Has the signature of :func:`omni_bench.accuracy.pool.transcribe`."""
+
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the judge made of a run: scores by request id, and the transcripts behind them."""
+    """What the judge made of a run: scores by request id, and the transcripts behind them.
+
+    ``own_error``: of the judge itself, None if it heard no reference recording. ``voices``: by
+    request id, empty unless ``checks.speaker_similarity`` is on.
+    """
 
     judge: str
     scores: Mapping[str, UtteranceScore]
     transcripts: Mapping[str, Transcript]
+    own_error: OwnError | None = None
+    voices: Mapping[str, VoiceSimilarity] = field(default_factory=dict)
 
     def corpus(self, level: LevelResult) -> CorpusScore:
         """The scores of one level together."""
         return score_corpus(self.judge, [self.scores[request.request_id] for request in level.requests])
+
+    def voice_summary(self, level: LevelResult) -> VoiceSummary | None:
+        """How many voices of one level fall out of line; None if voices were not compared."""
+        if not self.voices:
+            return None
+        found = [self.voices.get(request.request_id) for request in level.requests]
+        return summarise_voices([voice for voice in found if voice is not None])
 
 
 def find_judge(asr: AsrConfig, language: str, say: Callable[[str], None]) -> JudgeSpec | None:
@@ -35,7 +55,7 @@ def find_judge(asr: AsrConfig, language: str, say: Callable[[str], None]) -> Jud
 
     Raises AccuracyError, ConfigError.
     """
-    return None if asr.kind == "none" else resolve_judge(asr.model, asr.device, language, say=say)
+    return None if asr.kind == "none" else resolve_engine(asr, language, say=say)
 
 
 def audible(levels: Iterable[LevelResult]) -> list[RequestResult]:
@@ -49,14 +69,22 @@ def judge_levels(
     spec: JudgeSpec,
     language: str,
     on_progress: Callable[[int, int], None],
+    references: Sequence[Reference] = (),
+    transcriber: Transcriber = transcribe,
 ) -> Verdicts:
-    """Transcribe and score every request of ``levels``. Raises AccuracyError."""
+    """Transcribe and score every request of ``levels``, and ``references`` for the judge's own error.
+
+    ``transcriber`` hears the clips. Raises AccuracyError.
+    """
     clips = []
     for request in audible(levels):
         if request.audio is None or request.timeline.sample_rate_hz is None:
             raise AccuracyError(f"request {request.request_id} has no recording to judge")
         clips.append(Clip(request.request_id, request.audio, request.timeline.sample_rate_hz, request.language))
-    heard = transcribe(clips, asr, language, on_progress, spec=spec)
+    spoken = len(clips)
+    clips += [reference.clip for reference in references]
+    everything = transcriber(clips, asr, language, on_progress, spec=spec)
+    heard = everything[:spoken]
     transcripts = {transcript.request_id: transcript for transcript in heard}
     scores = {}
     for level in levels:
@@ -65,7 +93,7 @@ def judge_levels(
             scores[request.request_id] = score_utterance(
                 request.request_id, request.text, text, request.language, request.forced
             )
-    return Verdicts(spec.name, scores, transcripts)
+    return Verdicts(spec.name, scores, transcripts, own_error(references, everything[spoken:], language))
 
 
 def wer_reasons(corpus: CorpusScore | None, wer_limit: float) -> list[str]:
@@ -76,17 +104,27 @@ def wer_reasons(corpus: CorpusScore | None, wer_limit: float) -> list[str]:
 
 
 def requests_to_keep(
-    levels: Sequence[LevelResult], verdicts: Verdicts | None, output: OutputConfig
+    levels: Sequence[LevelResult],
+    verdicts: Verdicts | None,
+    output: OutputConfig,
+    suspects: Container[str] = (),
 ) -> list[RequestResult]:
-    """Whose recordings stay: all, none, or those that failed a check and the ``worst_n`` highest WER of the run."""
+    """Whose recordings stay: all, none, or those that failed a check and the ``worst_n`` highest WER of the run.
+
+    ``suspects``: ids of requests that failed a check beyond their own faults (cross-talk).
+    """
     recorded = [request for level in levels for request in level.requests if request.audio is not None]
     if output.save_audio == "none":
         return []
     if output.save_audio == "all":
         return recorded
-    suspicious = [request for request in recorded if request.faults or not request.timeline.ok]
+    suspicious = [
+        request for request in recorded if request.faults or not request.timeline.ok or request.request_id in suspects
+    ]
     if verdicts is None:
         return suspicious
+    outliers = {name for name, voice in verdicts.voices.items() if voice.outlier}
+    suspicious += [one for one in recorded if one.request_id in outliers and one not in suspicious]
     others = [request for request in recorded if request not in suspicious]
     others.sort(key=lambda request: verdicts.scores[request.request_id].wer or 0.0, reverse=True)
     return suspicious + others[: output.worst_n]
@@ -119,6 +157,8 @@ def utterance_records(
                     audio=kept.get(request.request_id),
                     avg_logprob=transcript.avg_logprob if transcript else None,
                     no_speech_prob=transcript.no_speech_prob if transcript else None,
+                    alignment=alignment(verdicts.scores[request.request_id]),
+                    voice=voice_fields(verdicts.voices.get(request.request_id)),
                 )
             )
     return records

@@ -6,11 +6,12 @@ was measured is on disk, marked invalid; then the error goes on to the command l
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,6 @@ from typing import Any
 
 from rich.console import Console
 
-from omni_bench.accuracy.resolve import describe_judge
 from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import TargetError
@@ -27,13 +27,17 @@ from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
-from omni_bench.report.console import summary_table, verdict_lines
+from omni_bench.parity.phase import ParityPhase
+from omni_bench.report.console import notes, summary_table, verdict_lines
+from omni_bench.run.alone import WHILE_ALONE, ParityResult, keep_codes, parity_result, send_alone
 from omni_bench.run.finish import Outcome, finish
+from omni_bench.run.hearing import judge_facts, with_voices
 from omni_bench.run.judging import Verdicts, audible, judge_levels
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import harness, provenance
 from omni_bench.run.results import LevelResult, in_configured_order, measure_level, request_record
+from omni_bench.run.signal_checks import speaks
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
@@ -69,6 +73,7 @@ class _Session:
     info: TargetInfo | None = None
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
+    parity: ParityPhase | None = None
 
     def on_event(self, event: LoadEvent) -> None:
         """Write a measured request down the moment it has finished, then show it."""
@@ -78,16 +83,25 @@ class _Session:
             self.finished += timeline.ok
         self.progress.on_event(event)
 
+    def on_alone(self, event: LoadEvent) -> None:
+        """The same for a request that is sent alone, for the parity check."""
+        if isinstance(event, RequestFinished):
+            timeline = event.timeline
+            self.folder.append_solo(request_record(timeline, self.prepared.prompts[timeline.prompt_id]))
+        self.progress.on_event(event)
 
-def run(config: RunConfig, run_dir: Path, command: Sequence[str] = ()) -> RunOutcome:
+
+def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet: bool = False) -> RunOutcome:
     """Do the whole run of a validated ``config`` into ``run_dir`` and print the summary.
 
-    ``command``: the command line, for the report. A run that ended but may not be trusted is
+    ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
+    part of something larger). A run that ended but may not be trusted is
     no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
     impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
     """
     started_utc, begun = datetime.now(UTC), time.monotonic()
-    with RunFolder.create(run_dir) as folder, RunProgress() as progress:
+    console = Console(file=io.StringIO()) if quiet else None
+    with RunFolder.create(run_dir) as folder, RunProgress(console) as progress:
         prepared = prepare(config, run_dir, progress.say)
         session = _Session(config, tuple(command), folder, prepared, progress, started_utc, begun)
         try:
@@ -103,7 +117,8 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = ()) -> RunOut
             shutil.rmtree(folder.path / SPOOL, ignore_errors=True)
     if problem is not None:
         raise _with_place(problem, session)
-    print_summary(document, folder)
+    if not quiet:
+        print_summary(document, folder)
     return RunOutcome(run_dir, document)
 
 
@@ -117,8 +132,11 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.info = target.start()
             session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
             session.progress.begin_load(session.prepared.plans)
+            if session.config.checks.parity_requests:
+                session.parity = ParityPhase(session.config.checks.parity_requests)
             for plan in session.prepared.plans:
                 _run_one_level(session, plan, target)
+            _run_alone(session, target)
     except BaseException as error:
         if isinstance(error, LevelInterrupted):
             session.recordings.append(error.recording)
@@ -135,19 +153,44 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
     session.progress.begin_level(plan)
+    recording = _drive(session, plan, target, session.on_event)
+    session.recordings.append(recording)
+    _check_target(recording, target, f"during concurrency {plan.concurrency}")
+    if session.parity is not None:
+        keep_codes(session.parity, target.base_url, recording)
+
+
+def _run_alone(session: _Session, target: Target) -> None:
+    """The parity check's requests, after all levels, so that the levels are measured as without it."""
+    if session.parity is None:
+        return
+    send_alone(
+        session.parity,
+        session.prepared.plans,
+        session.recordings,
+        base_url=target.base_url,
+        begin=session.progress.begin_alone,
+        drive=lambda plan: _drive(session, plan, target, session.on_alone),
+        check_target=lambda recording: _check_target(recording, target, WHILE_ALONE),
+    )
+
+
+def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callable[[LoadEvent], None]) -> LevelRecording:
     config = session.config
-    recording = run_level(
+    return run_level(
         plan,
         base_url=target.base_url,
         client=config.client,
         spool_dir=session.folder.path / SPOOL,
-        on_event=session.on_event,
+        on_event=on_event,
         is_target_alive=target.is_alive,
         health_path=config.target.health_path,
     )
-    session.recordings.append(recording)
+
+
+def _check_target(recording: LevelRecording, target: Target, when: str) -> None:
     if recording.target_died or not target.is_alive():
-        raise TargetError(f"the server died during concurrency {plan.concurrency}: {target.failure()}")
+        raise TargetError(f"the server died {when}: {target.failure()}")
 
 
 @dataclass(frozen=True)
@@ -156,29 +199,42 @@ class _Results:
     verdicts: Verdicts | None
     problem: BaseException | None
     while_judging: bool = False
+    parity: ParityResult | None = None
 
 
 def _results(session: _Session, problem: BaseException | None, signals: HeldBackSignals) -> _Results:
     """Metrics of what was recorded and, if the load phase ran to its end, the judge's verdicts."""
     try:
-        levels = [measure_level(recording, session.prepared.prompts) for recording in session.recordings]
+        check_signal = speaks(session.config)
+        with_reference = session.config.client.send_reference
+        levels = [
+            measure_level(recording, session.prepared.prompts, with_reference=with_reference, check_signal=check_signal)
+            for recording in session.recordings
+        ]
     except Exception as error:
         return _Results([], None, problem or error)
     levels = in_configured_order(levels, session.config.load.concurrency)
+    try:
+        parity = parity_result(session.parity, session.recordings, session.prepared.prompts)
+    except Exception as error:
+        return _Results(levels, None, problem or error)
     spec = session.prepared.judge
     if problem is not None or spec is None:
         interrupt = KeyboardInterrupt() if signals.received else None
-        return _Results(levels, None, problem or interrupt)
-    session.progress.begin_judging(len(audible(levels)), spec.name)
+        return _Results(levels, None, problem or interrupt, parity=parity)
+    everything = [*levels, *(parity.solos if parity is not None else ())]
+    references = session.prepared.references
+    session.progress.begin_judging(len(audible(everything)) + len(references), spec.name)
     try:
         asr, language = session.config.asr, session.config.dataset.locale
         with signals.released():
-            verdicts = judge_levels(levels, asr, spec, language, session.progress.judged)
+            verdicts = judge_levels(everything, asr, spec, language, session.progress.judged, references)
+            verdicts = with_voices(verdicts, levels, session.config, session.prepared.prompts)
     except (Exception, KeyboardInterrupt) as error:
-        return _Results(levels, None, error, while_judging=True)
+        return _Results(levels, None, error, while_judging=True, parity=parity)
     finally:
         session.progress.end()
-    return _Results(levels, verdicts, None)
+    return _Results(levels, verdicts, None, parity=parity.heard(verdicts, levels) if parity is not None else None)
 
 
 def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
@@ -194,6 +250,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 verdicts=results.verdicts,
                 problem=results.problem,
                 while_judging=results.while_judging,
+                parity=results.parity,
                 started_utc=session.started_utc,
                 duration_s=time.monotonic() - session.begun,
                 provenance=provenance(
@@ -201,7 +258,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                     command=session.command,
                     target=_target_facts(session),
                     prompts=session.prepared.prompts_facts,
-                    judge=describe_judge(judge) if judge is not None else None,
+                    judge=judge_facts(judge, results.verdicts, session.config) if judge is not None else None,
                 ),
             )
         )
@@ -247,7 +304,7 @@ def print_summary(document: dict[str, Any], folder: RunFolder) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     with console.capture() as capture:  # at a broken pipe rich itself would exit with code 1
         console.print(summary_table(document, console.width))
-        for line in verdict_lines(document):
+        for line in [*notes(document), *verdict_lines(document)]:
             console.print(line, markup=False, soft_wrap=True)
         console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omni_bench.accuracy.own_error import Reference
 from omni_bench.accuracy.resolve import JudgeSpec
 from omni_bench.config.schema import RunConfig
 from omni_bench.datasets.load import load_prompts, prompts_sha256
@@ -15,6 +16,8 @@ from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
 from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
 from omni_bench.load.runner import check_api_key
+from omni_bench.parity.phase import REPEATS
+from omni_bench.run.hearing import check_speaker_encoder, references_for
 from omni_bench.run.judging import find_judge
 from omni_bench.store.files import os_errors_as_store_errors
 from omni_bench.targets.reference import check_checkpoint
@@ -32,6 +35,7 @@ class Prepared:
     prompts_facts: dict[str, Any]
     plans: list[LevelPlan]
     judge: JudgeSpec | None
+    references: tuple[Reference, ...] = ()
 
 
 def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Prepared:
@@ -42,10 +46,12 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     if config.target.kind == "reference":
         check_checkpoint(config.reference)
     check_api_key(config.client)
+    check_speaker_encoder(config)
     prompts = load_prompts(config.dataset, prompts_needed(config.load))
     plans = build_level_plans(prompts, config.load, config.client)
     measured = sum(len(plan.measured) for plan in plans)
-    check_disk_space(run_dir, space_needed_bytes(measured))
+    alone = config.checks.parity_requests * len(plans) + REPEATS if config.checks.parity_requests else 0
+    check_disk_space(run_dir, space_needed_bytes(measured + alone))
     return Prepared(
         prompts={prompt.id: prompt for prompt in prompts},
         prompts_facts={
@@ -58,11 +64,12 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         },
         plans=plans,
         judge=find_judge(config.asr, config.dataset.locale, say),
+        references=tuple(references_for(config, prompts)),
     )
 
 
 def space_needed_bytes(requests: int) -> int:
-    """Disk space that a run of that many measured requests may take."""
+    """Disk space that a run of that many requests, warm-up aside, may take."""
     return SPACE_FIXED_BYTES + requests * SPACE_PER_REQUEST_BYTES
 
 

@@ -73,6 +73,11 @@ class RunProgress:
         # WarmupDone comes after a warm-up of no requests too.
         self._after_warmup = (f"{where}: requests", len(plan.measured))
 
+    def begin_alone(self, requests: int) -> None:
+        """The levels are over; ``requests`` of them are sent once more, one after another, for the parity check."""
+        self._all = None  # the bar of all levels is full
+        self._begin("alone, for parity: requests", requests)
+
     def on_event(self, event: LoadEvent) -> None:
         """Count a finished request, and go on from warm-up to measured requests."""
         if isinstance(event, RequestFinished):

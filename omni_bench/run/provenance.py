@@ -19,7 +19,9 @@ from omni_bench.config.schema import RunConfig
 
 PACKAGES = (
     "aiohttp",
+    "ctranslate2",
     "datasets",
+    "faster-whisper",
     "hydra-core",
     "jiwer",
     "numpy",
@@ -27,6 +29,7 @@ PACKAGES = (
     "openai-whisper",
     "pandas",
     "pyarrow",
+    "resemblyzer",
     "safetensors",
     "scipy",
     "sglang",

@@ -10,15 +10,20 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.accuracy.cross_talk import LevelCrossTalk
+from omni_bench.accuracy.pool import transcribe
+from omni_bench.accuracy.voices import voice_from_fields
 from omni_bench.config.compose import to_run_config
 from omni_bench.config.explain import explain
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
 from omni_bench.report.utterances import score_of
 from omni_bench.report.write import write_report
+from omni_bench.run.alone import ParityResult, read_parity, write_comparisons
+from omni_bench.run.cross_talk import check_cross_talk, write_cross_talk
 from omni_bench.run.finish import JUDGING_DID_NOT_FINISH, level_record
-from omni_bench.run.judging import Verdicts, audible, find_judge, judge_levels, utterance_records
+from omni_bench.run.hearing import check_speaker_encoder, judge_facts_again, prompts_again, references_for, with_voices
+from omni_bench.run.judging import Transcriber, Verdicts, audible, find_judge, judge_levels, utterance_records
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.results import LevelResult, read_results
 from omni_bench.store.run_folder import RunFolder
@@ -34,26 +39,35 @@ def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
     run = folder.read_run()
     config = stored_config(run, folder)
     levels = read_results(folder, run)
-    run = _rebuild(run, config, levels, _stored_verdicts(run, folder, levels), run["provenance"], judged_now=False)
+    verdicts = _stored_verdicts(run, folder, levels)
+    found = check_cross_talk(levels, verdicts, config.checks)
+    run = _rebuild(run, config, levels, verdicts, run["provenance"], read_parity(folder), found, judged_now=False)
+    write_cross_talk(folder, found, _kept(levels, folder))
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots)
     return folder, run
 
 
-def judge_again(path: Path, overrides: Sequence[str], progress: RunProgress) -> tuple[RunFolder, dict[str, Any]]:
+def judge_again(
+    path: Path, overrides: Sequence[str], progress: RunProgress, transcriber: Transcriber = transcribe
+) -> tuple[RunFolder, dict[str, Any]]:
     """Transcribe the kept audio of a run and rewrite its accuracy, run.json and report.md.
 
-    ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. Raises ConfigError for those,
-    AccuracyError if there is no judge or not all audio was kept, StoreError.
+    ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. ``transcriber`` hears the clips.
+    Raises ConfigError for bad overrides, AccuracyError if there is no judge or not all audio was kept, StoreError.
     """
     folder = RunFolder.open(path)
     run = folder.read_run()
     config = stored_config(run, folder, overrides)
     if config.asr.kind == "none" and any(override.startswith("asr.kind=") for override in overrides):
-        raise ConfigError("asr.kind=none: judge needs a judge; valid: asr.kind=whisper")
-    config.asr.kind = "whisper"
+        raise ConfigError("asr.kind=none: judge needs a judge; valid: asr.kind=whisper, asr.kind=faster_whisper")
+    if config.asr.kind == "none":
+        config.asr.kind = "whisper"
+    check_speaker_encoder(config)
     levels = read_results(folder, run)
-    heard = audible(levels)
+    parity = read_parity(folder)
+    everything = [*levels, *parity.solos]
+    heard = audible(everything)
     lost = [request for request in heard if request.audio is None or not request.audio.is_file()]
     if lost:
         raise AccuracyError(
@@ -63,20 +77,23 @@ def judge_again(path: Path, overrides: Sequence[str], progress: RunProgress) -> 
     language = config.dataset.locale
     spec = find_judge(config.asr, language, progress.say)
     assert spec is not None
-    progress.begin_judging(len(heard), spec.name)
-    verdicts = judge_levels(levels, config.asr, spec, language, progress.judged)
+    prompts = prompts_again(config, run)
+    references = references_for(config, prompts)
+    progress.begin_judging(len(heard) + len(references), spec.name)
+    verdicts = judge_levels(everything, config.asr, spec, language, progress.judged, references, transcriber)
+    verdicts = with_voices(verdicts, levels, config, {prompt.id: prompt for prompt in prompts})
     progress.end()
+    parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
     asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
-    provenance = {**stored, "judge": describe_judge(spec), "config": {**stored["config"], "asr": asr}}
-    run = _rebuild(run, config, levels, verdicts, provenance, judged_now=True)
-    kept = {
-        request.request_id: str(request.audio.relative_to(folder.path.resolve()))
-        for level in levels
-        for request in level.requests
-        if request.audio is not None
-    }
+    judge = judge_facts_again(spec, verdicts, config, stored["judge"])
+    provenance = {**stored, "judge": judge, "config": {**stored["config"], "asr": asr}}
+    found = check_cross_talk(levels, verdicts, config.checks)
+    run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
+    kept = _kept(levels, folder)
     folder.write_utterances(utterance_records(levels, verdicts, kept))
+    write_cross_talk(folder, found, kept)
+    write_comparisons(folder, parity.comparisons)
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots)
     return folder, run
@@ -113,13 +130,15 @@ def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence
     judge = run["provenance"]["judge"]
     if judge is None or not records:
         return None
-    scores = {}
+    scores, voices = {}, {}
     for number, record in enumerate(records, start=1):
         try:
             score = score_of(record)
         except StoreError as error:
             raise StoreError(f"{folder.utterances_jsonl}, line {number}: {error}") from None
         scores[score.request_id] = score
+        if (voice := voice_from_fields(record)) is not None:
+            voices[score.request_id] = voice
     expected = [request.request_id for level in levels for request in level.requests]
     missing = [request_id for request_id in expected if request_id not in scores]
     if missing:
@@ -127,7 +146,17 @@ def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence
             f"{folder.utterances_jsonl} lacks {len(missing)} of {len(expected)} requests, such as {missing[0]}; "
             "`omni-bench judge` writes it anew if the run kept all audio"
         )
-    return Verdicts(judge["name"], scores, {})
+    return Verdicts(judge["name"], scores, {}, voices=voices)
+
+
+def _kept(levels: Sequence[LevelResult], folder: RunFolder) -> dict[str, str]:
+    """Request id -> recording in the run folder."""
+    return {
+        request.request_id: str(request.audio.relative_to(folder.path.resolve()))
+        for level in levels
+        for request in level.requests
+        if request.audio is not None
+    }
 
 
 def _rebuild(
@@ -136,6 +165,8 @@ def _rebuild(
     levels: Sequence[LevelResult],
     verdicts: Verdicts | None,
     provenance: Mapping[str, Any],
+    parity: ParityResult,
+    cross_talk: Mapping[int, LevelCrossTalk],
     *,
     judged_now: bool,
 ) -> dict[str, Any]:
@@ -153,7 +184,16 @@ def _rebuild(
         description=run.get("description", ""),
         started_utc=datetime.fromisoformat(run["started_utc"]),
         duration_s=run["duration_s"],
-        levels=[level_record(level, verdicts, config) for level in levels],
+        levels=[
+            level_record(
+                level,
+                verdicts,
+                config,
+                parity=parity.level(level.concurrency, provenance),
+                cross_talk=cross_talk.get(level.concurrency),
+            )
+            for level in levels
+        ],
         provenance=provenance,
         more_invalid_reasons=own,
     )

@@ -6,7 +6,7 @@ that is read back (``omni-bench report``, ``omni-bench judge``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,10 @@ from omni_bench.load.lag import LoopLag
 from omni_bench.load.recording import LevelRecording
 from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
-from omni_bench.metrics.validity import audio_faults
+from omni_bench.metrics.shared_audio import SharedAudio
+from omni_bench.metrics.validity import audio_faults, delivery_faults
+from omni_bench.run.signal_checks import SHARED_FORM, is_shared_form, shared_from, shared_records, with_signal_faults
+from omni_bench.run.warmup import WarmupRequest, read_warmup, warmup_requests, write_warmup
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.text import shorten
@@ -30,7 +33,11 @@ UNHEARABLE = ("empty", "silent")
 
 @dataclass(frozen=True)
 class RequestResult:
-    """One measured request. ``audio``: the file that holds its samples (.pcm or .wav), None if there is none."""
+    """One measured request. ``audio``: the file that holds its samples (.pcm or .wav), None if there is none.
+
+    ``ref_text``: what is said in the reference recording that was sent with it, None if none was.
+    ``shared``: which stretches of it are samples of other requests (fault ``shared_audio``).
+    """
 
     timeline: Timeline
     text: str
@@ -38,6 +45,8 @@ class RequestResult:
     metrics: RequestMetrics
     faults: tuple[str, ...]
     audio: Path | None
+    ref_text: str | None = None
+    shared: tuple[SharedAudio, ...] = ()
 
     @property
     def request_id(self) -> str:
@@ -56,13 +65,14 @@ class RequestResult:
 class LevelResult:
     """One level: its requests in plan order, the lag of the client (None if it never measured), how the warm-up went.
 
-    ``warmup`` is None in runs of schema 1.0, which did not store it.
+    ``warmup`` is None in runs of schema 1.0, which did not store it; ``warmup_requests`` is empty before 1.2.
     """
 
     concurrency: int
     requests: tuple[RequestResult, ...]
     lag: LoopLag | None
     warmup: Warmup | None = None
+    warmup_requests: tuple[WarmupRequest, ...] = ()
 
     def summary(self, lag_budget_ms: float, arrival: str = "closed_loop") -> LevelSummary:
         """Distributions, rates and validity of the level."""
@@ -78,19 +88,36 @@ class LevelResult:
         )
 
 
-def measure_level(recording: LevelRecording, prompts: Mapping[str, Prompt]) -> LevelResult:
+def measure_level(
+    recording: LevelRecording,
+    prompts: Mapping[str, Prompt],
+    *,
+    with_reference: bool = False,
+    check_signal: bool = False,
+) -> LevelResult:
     """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
 
-    Raises StoreError if spooled audio cannot be read.
+    ``with_reference``: their reference recordings were sent. ``check_signal``: look for clicks, dropouts,
+    noise and copied audio too, which makes sense for speech only. Raises StoreError if spooled audio cannot be read.
     """
     requests = tuple(
-        measure_request(timeline, prompts[timeline.prompt_id], recording.audio.get(timeline.request_id))
+        measure_request(
+            timeline,
+            prompts[timeline.prompt_id],
+            recording.audio.get(timeline.request_id),
+            with_reference=with_reference,
+        )
         for timeline in recording.timelines
     )
-    return LevelResult(recording.concurrency, requests, recording.lag, Warmup.of(recording.warmup))
+    if check_signal:
+        requests = with_signal_faults(requests)
+    warmup = warmup_requests(recording.warmup, prompts, with_reference=with_reference)
+    return LevelResult(recording.concurrency, requests, recording.lag, Warmup.of(recording.warmup), warmup)
 
 
-def measure_request(timeline: Timeline, prompt: Prompt, audio: Path | None) -> RequestResult:
+def measure_request(
+    timeline: Timeline, prompt: Prompt, audio: Path | None, *, with_reference: bool = False
+) -> RequestResult:
     """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
     pcm = None
     if audio is not None:
@@ -103,6 +130,7 @@ def measure_request(timeline: Timeline, prompt: Prompt, audio: Path | None) -> R
         metrics=request_metrics(timeline, pcm),
         faults=_faults(timeline, prompt, pcm),
         audio=audio if pcm else None,
+        ref_text=prompt.ref_text if with_reference else None,
     )
 
 
@@ -112,7 +140,8 @@ def _faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None) -> tuple[str,
     if pcm is None:
         # The samples were lost with the load worker (a run that was cut off); their number was not.
         return ("unchecked",) if timeline.audio_bytes else ("empty",)
-    return audio_faults(pcm, timeline.sample_rate_hz, prompt.text, prompt.language)
+    faults = audio_faults(pcm, timeline.sample_rate_hz, prompt.text, prompt.language)
+    return faults + delivery_faults(timeline)
 
 
 def request_record(timeline: Timeline, prompt: Prompt) -> dict[str, Any]:
@@ -128,15 +157,17 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
         "language": result.language,
         "metrics": {name: value for name, value in asdict(result.metrics).items() if name != "request_id"},
         "faults": list(result.faults),
+        "shared_audio": shared_records(result),
         "audio": kept_audio,
+        "ref_text": result.ref_text,
     }
 
 
-def write_results(folder: RunFolder, levels: Iterable[LevelResult], kept: Mapping[str, str]) -> None:
-    """Write requests.jsonl anew, with the derived facts, and chunks.parquet. ``kept``: request id -> recording.
+def write_results(folder: RunFolder, levels: Sequence[LevelResult], kept: Mapping[str, str]) -> None:
+    """Write requests.jsonl anew, with the derived facts, chunks.parquet and warmup.jsonl.
 
-    Lines of requests that no level knows (a level that was cut off before it was recorded, or could
-    not be measured) stay as they are, but for their recording. Raises StoreError.
+    ``kept``: request id -> recording. Lines of requests that no level knows (a level that was cut off
+    before it was recorded, or could not be measured) stay as they are, but for their recording. Raises StoreError.
     """
     folder.close()
     results = [request for level in levels for request in level.requests]
@@ -152,6 +183,7 @@ def write_results(folder: RunFolder, levels: Iterable[LevelResult], kept: Mappin
     data = b"".join(to_json(record, "a line of requests.jsonl") + b"\n" for record in records)
     write_atomically(folder.requests_jsonl, lambda path: path.write_bytes(data))
     folder.write_chunks(request.timeline for request in results)
+    write_warmup(folder, [request for level in levels for request in level.warmup_requests])
 
 
 def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]:
@@ -166,13 +198,14 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
     for number, record in enumerate(folder.read_requests(), start=1):
         if record.get("concurrency") not in measured:
             continue  # of a level that was cut off
-        result = _result_from(record, folder, number)
+        result = _result_from(record, folder, folder.requests_jsonl, number)
         first = seen.setdefault(result.request_id, number)
         if first != number:
             raise StoreError(
                 f"{folder.requests_jsonl}, line {number}: request {result.request_id!r} is on line {first} already"
             )
         by_level.setdefault(result.timeline.concurrency, []).append(result)
+    warmup = read_warmup(folder)
     levels = []
     for level in run["levels"]:
         requests = by_level.get(level["concurrency"], [])
@@ -181,11 +214,22 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
                 f"{folder.requests_jsonl} has {len(requests)} requests of concurrency {level['concurrency']}, "
                 f"run.json says {level['requests']}"
             )
-        levels.append(LevelResult(level["concurrency"], tuple(requests), *_client_from(level)))
+        before = tuple(request for request in warmup if request.concurrency == level["concurrency"])
+        levels.append(LevelResult(level["concurrency"], tuple(requests), *_client_from(level), before))
     return levels
 
 
-def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> RequestResult:
+def read_solos(folder: RunFolder) -> LevelResult | None:
+    """The requests that were sent alone, of all levels together, as :func:`read_results` reads the others.
+
+    None if there are none. Raises StoreError.
+    """
+    lines = enumerate(folder.read_lines(folder.solo_jsonl), start=1)
+    requests = tuple(_result_from(record, folder, folder.solo_jsonl, number) for number, record in lines)
+    return LevelResult(1, requests, None) if requests else None
+
+
+def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, number: int) -> RequestResult:
     try:
         timeline = timeline_from_dict(record)
         _check_values(record, timeline)
@@ -199,26 +243,31 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, number: int) -> R
             language=record["language"],
             metrics=replace(request_metrics(timeline, None), ttfa_ms=record["metrics"]["ttfa_ms"]),
             faults=tuple(record["faults"]),
+            shared=shared_from(record),
             audio=path,
+            ref_text=record.get("ref_text"),
         )
     except (KeyError, TypeError) as error:
-        raise StoreError(f"{folder.requests_jsonl}, line {number}: not a finished request: {error!r}") from None
+        raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
     except StoreError as error:
-        raise StoreError(f"{folder.requests_jsonl}, line {number}: {error}") from None
+        raise StoreError(f"{file}, line {number}: {error}") from None
 
 
 def _check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
     """Raise StoreError for values of a stored line that no run can have written."""
-    faults, ttfa_ms = record["faults"], record["metrics"]["ttfa_ms"]
+    shared = record.get("shared_audio", [])  # runs of older versions have none
+    faults, ttfa_ms, ref_text = record["faults"], record["metrics"]["ttfa_ms"], record.get("ref_text")
     checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
     checks += [
         ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
+        ("ref_text", ref_text, ref_text is None or isinstance(ref_text, str), "a string or null"),
         (
             "faults",
             faults,
             isinstance(faults, list) and all(isinstance(fault, str) for fault in faults),
             "a list of strings",
         ),
+        ("shared_audio", shared, is_shared_form(shared), SHARED_FORM),
         (
             "metrics.ttfa_ms",
             ttfa_ms,

@@ -3,8 +3,13 @@
 run.json          the summary and provenance (``run.schema.json``), written once at the end
 requests.jsonl    one line a request, appended as it finishes: its timeline and derived facts
 utterances.jsonl  one line a judged utterance: texts, transcript, edits
+warmup.jsonl      one line a warm-up request: its texts and when it was in flight
+cross_talk.jsonl  with that check, one line an output in which another request's words were heard
+solo.jsonl        with the parity check, one line a request sent alone, in the form of requests.jsonl
+parity.jsonl      and one line a comparison of a request in company with itself alone
+codes.jsonl       and one line a request whose codec codes the server handed out
 chunks.parquet    one row an audio read: when it arrived, how much it held, whether it ended an HTTP chunk
-audio/  plots/  server.log  report.md
+audio/  plots/  server.log  report.md  wer_evidence.md
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ class RunFolder:
     def __init__(self, path: Path):
         self.path = path
         self._requests: JsonLinesWriter | None = None
+        self._solo: JsonLinesWriter | None = None
         self._claim: int | None = None
 
     @classmethod
@@ -102,6 +108,31 @@ class RunFolder:
         return self.path / "utterances.jsonl"
 
     @property
+    def solo_jsonl(self) -> Path:
+        """One line a request that was sent alone; absent without the parity check."""
+        return self.path / "solo.jsonl"
+
+    @property
+    def warmup_jsonl(self) -> Path:
+        """One line a warm-up request; absent without warm-up."""
+        return self.path / "warmup.jsonl"
+
+    @property
+    def cross_talk_jsonl(self) -> Path:
+        """One line an output in which words of another request were heard; absent if that was not checked."""
+        return self.path / "cross_talk.jsonl"
+
+    @property
+    def parity_jsonl(self) -> Path:
+        """One line a request that was compared with itself alone; absent without the parity check."""
+        return self.path / "parity.jsonl"
+
+    @property
+    def codes_jsonl(self) -> Path:
+        """One line a request whose codes are known; absent if the server handed out none."""
+        return self.path / "codes.jsonl"
+
+    @property
     def chunks_parquet(self) -> Path:
         """One row an audio read."""
         return self.path / "chunks.parquet"
@@ -115,6 +146,11 @@ class RunFolder:
     def report_md(self) -> Path:
         """The report for people."""
         return self.path / "report.md"
+
+    @property
+    def wer_evidence_md(self) -> Path:
+        """Every utterance that differs from its text, for people; absent if there is none."""
+        return self.path / "wer_evidence.md"
 
     @property
     def audio_dir(self) -> Path:
@@ -132,15 +168,33 @@ class RunFolder:
             self._requests = JsonLinesWriter(self.requests_jsonl)
         self._requests.append(record)
 
+    def append_solo(self, record: Mapping[str, Any]) -> None:
+        """Append one request that was sent alone; it is on disk when this returns."""
+        if self._solo is None:
+            self._solo = JsonLinesWriter(self.solo_jsonl)
+        self._solo.append(record)
+
     def close(self) -> None:
-        """Close requests.jsonl; more than once is fine."""
+        """Close requests.jsonl and solo.jsonl; more than once is fine."""
         if self._requests is not None:
             self._requests.close()
             self._requests = None
+        if self._solo is not None:
+            self._solo.close()
+            self._solo = None
 
     def read_requests(self) -> list[dict[str, Any]]:
         """The lines of requests.jsonl; a last line that was cut by a kill is left out."""
         return read_json_lines(self.requests_jsonl)
+
+    def write_lines(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write one of the ``.jsonl`` files anew."""
+        data = b"".join(to_json(dict(record), f"a line of {path.name}") + b"\n" for record in records)
+        write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+    def read_lines(self, path: Path) -> list[dict[str, Any]]:
+        """The lines of one of the ``.jsonl`` files, [] if it is not there."""
+        return read_json_lines(path) if path.is_file() else []
 
     def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write utterances.jsonl anew."""

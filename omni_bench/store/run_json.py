@@ -11,6 +11,7 @@ from omni_bench.errors import StoreError
 from omni_bench.store.schema import SCHEMA_VERSION, validate_run
 
 if TYPE_CHECKING:
+    from omni_bench.accuracy.voices import VoiceSummary
     from omni_bench.accuracy.wer import CorpusScore, UtteranceScore
     from omni_bench.load.lag import LoopLag
     from omni_bench.metrics.level import LevelSummary
@@ -24,12 +25,16 @@ def build_level(
     *,
     lag_budget_ms: float | None = None,
     more_invalid_reasons: Sequence[str] = (),
+    parity: Mapping[str, Any] | None = None,
+    voices: VoiceSummary | None = None,
+    cross_talk: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One entry of ``levels``.
 
     ``requests`` are the metrics of the valid requests in ``summary`` (for the count of stalls).
     ``accuracy`` is None without a judge. ``more_invalid_reasons``: what makes the level
-    invalid beyond what ``summary`` knows, such as a WER above its limit.
+    invalid beyond what ``summary`` knows, such as a WER above its limit. ``parity`` and
+    ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
     """
     reasons = [*summary.invalid_reasons, *more_invalid_reasons]
     stalls = [request.stalls for request in requests if request.stalls is not None]
@@ -47,7 +52,10 @@ def build_level(
         "metrics": summary.metrics_json(),
         "stalls": sum(stalls) if stalls else None,
         "stalled_requests": sum(count > 0 for count in stalls) if stalls else None,
-        "accuracy": _accuracy(accuracy),
+        "accuracy": _accuracy(accuracy, parity, cross_talk),
+        "parity": dict(parity) if parity is not None else None,
+        "cross_talk": dict(cross_talk) if cross_talk is not None else None,
+        "voices": asdict(voices) if voices is not None else None,
         "client": _client(summary.lag, lag_budget_ms),
         "warmup": asdict(summary.warmup) if summary.warmup is not None else None,
     }
@@ -100,8 +108,13 @@ def utterance_record(
     audio: str | None = None,
     avg_logprob: float | None = None,
     no_speech_prob: float | None = None,
+    alignment: Sequence[Sequence[str]] = (),
+    voice: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One line of utterances.jsonl: the score with its level, prompt, and kept recording (a path in the run folder)."""
+    """One line of utterances.jsonl: the score with its level, prompt, and kept recording (a path in the run folder).
+
+    ``alignment``: of the compared texts, as (kind, reference words, heard words). ``voice``: further fields.
+    """
     return {
         "concurrency": concurrency,
         "prompt_id": prompt_id,
@@ -109,13 +122,21 @@ def utterance_record(
         "audio": audio,
         "avg_logprob": avg_logprob,
         "no_speech_prob": no_speech_prob,
+        "alignment": [list(operation) for operation in alignment],
+        **(voice or {}),
     }
 
 
-def _accuracy(score: CorpusScore | None) -> dict[str, Any] | None:
+def _accuracy(
+    score: CorpusScore | None, parity: Mapping[str, Any] | None, cross_talk: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
     if score is None:
         return None
-    return {**asdict(score), "cross_talk_hits": None, "parity_mismatches": None}
+    return {
+        **asdict(score),
+        "cross_talk_hits": cross_talk["hits"] if cross_talk else None,
+        "parity_mismatches": parity["mismatches"] if parity else None,
+    }
 
 
 def _client(lag: LoopLag | None, budget_ms: float | None) -> dict[str, Any] | None:

@@ -195,6 +195,7 @@ def test_provenance_is_json_with_the_hash_of_the_weights(world):
         "device": "cpu",
         "dtype": "float32",
         "context_s": 15.0,
+        "engine": "whisper",
         "openai_whisper": metadata.version("openai-whisper"),
         "torch": metadata.version("torch"),
     }

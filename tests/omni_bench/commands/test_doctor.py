@@ -6,7 +6,7 @@ from collections import namedtuple
 
 import pytest
 
-from omni_bench.accuracy import resolve
+from omni_bench.accuracy import faster_resolve, resolve, speaker_encoder
 from omni_bench.accuracy.resolve import DownloadNeeded, JudgeSpec
 from omni_bench.cli import main
 from omni_bench.commands import doctor
@@ -74,3 +74,24 @@ def test_little_memory_is_a_note(monkeypatch, capsys):
     monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: memory)
     assert main(["doctor"]) == 0
     assert findings(capsys.readouterr().out)["memory"] == ("note", "1.0 GiB available; the main job takes up to 4 GiB")
+
+
+def test_what_is_optional_is_told_and_no_problem(monkeypatch, capsys):
+    monkeypatch.setattr(faster_resolve, "installed_version", lambda: None)
+    monkeypatch.setattr(speaker_encoder, "PACKAGE", "no-such-package-at-all")
+    assert main(["doctor"]) == 0
+    found = findings(capsys.readouterr().out)
+    assert found["other judge"][0] == found["voices"][0] == "note"
+    assert "pip install 'omni-bench[faster-whisper]'" in found["other judge"][1]
+    assert "checks.speaker_similarity is n/a" in found["voices"][1]
+    assert "pip install --no-deps resemblyzer==0.1.4" in found["voices"][1]
+
+
+def test_what_is_optional_and_there_says_how_to_use_it(monkeypatch, capsys):
+    monkeypatch.setattr(faster_resolve, "installed_version", lambda: "1.2.1")
+    monkeypatch.setattr(speaker_encoder, "why_no_encoder", lambda: None)
+    monkeypatch.setattr(speaker_encoder, "describe_encoder", lambda: "resemblyzer 0.1.4")
+    assert main(["doctor"]) == 0
+    found = findings(capsys.readouterr().out)
+    assert found["other judge"] == ("ok", "faster-whisper 1.2.1 is installed: asr=faster_whisper")
+    assert found["voices"] == ("ok", "resemblyzer 0.1.4 has the speaker encoder: checks.speaker_similarity=true")

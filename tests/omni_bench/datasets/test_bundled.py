@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from omni_bench.config.schema import DatasetConfig
+from omni_bench.datasets import bundled
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, count_rows, read_bundled
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import DatasetError
@@ -84,3 +85,9 @@ def test_unknown_name_lists_the_sets(name):
 def test_unknown_locale_lists_the_locales():
     with pytest.raises(DatasetError, match=r"locales in .*: en"):
         read_bundled("seed_tts_mini", "fr")
+
+
+def test_texts_of_a_language():
+    texts = bundled.bundled_texts("en")
+    assert len(texts) >= bundled.count_rows("seed_tts_mini", "en") > 300
+    assert all(text.strip() for text in texts) and bundled.bundled_texts("xx") == []

@@ -27,6 +27,7 @@ def test_parts_of_a_good_run(runs):
     assert list(sections(report)) == [
         "Accuracy",
         "Worst utterances",
+        "Cross-talk",
         "Fixed and marginal cost",
         "The client's own error",
         "All figures",

@@ -37,7 +37,7 @@ def test_table_shows_alignment_and_recording():
     table = utterance_table([record("a", "see the dog", "see a dog now", audio="audio/a-1.wav")], 5)
     assert "see ~~the~~ → **a** dog **now**" in table
     assert "[audio/a-1.wav](audio/a-1.wav)" in table
-    assert "66.67 %" in table
+    assert "66.67 %" in table and "1 / 0 / 1 |" in table
 
 
 def test_forced_utterance_says_why():
@@ -54,7 +54,7 @@ def test_hostile_text_stays_in_its_cell(text):
     entry = record(f"id {text}", f"one {text} two", f"one {text}", audio=f"audio/{text}.wav")
     entry["forced"] = f"forced {text}"
     lines = utterance_table([entry], 1).splitlines()
-    assert len(lines) == 3 and {columns(line) for line in lines} == {5}
+    assert len(lines) == 3 and {columns(line) for line in lines} == {6}
     assert "<img" not in lines[2] and "](http" not in lines[2].replace("\\]", "")
 
 
@@ -107,3 +107,19 @@ def test_an_alignment_is_safe_in_a_table_cell():
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_an_alignment_is_one_line_for_any_text(text, heard):
     assert "\n" not in alignment_markdown(score(text, heard))
+
+
+def test_shared_audio_names_its_source():
+    record = {
+        "concurrency": 4,
+        "request_id": "c4-0001",
+        "prompt_id": "p",
+        "error": None,
+        "faults": ["noise", "shared_audio"],
+        "shared_audio": [{"source": "c4-0003", "at_s": 0.5, "source_at_s": 1.25, "duration_s": 0.375}],
+        "audio": None,
+    }
+    table = rejected_table([record], 1)
+    assert "noise" in table
+    assert "0.38 s at 0.50 s are the samples of c4-0003 at 1.25 s" in table
+    assert "shared" in rejected_table([{**record, "faults": ["shared_audio"], "shared_audio": []}], 1)

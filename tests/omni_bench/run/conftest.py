@@ -41,6 +41,7 @@ def config(smoke_config: RunConfig) -> RunConfig:
         asr=replace(smoke_config.asr),
         output=replace(smoke_config.output),
         dataset=replace(smoke_config.dataset),
+        checks=replace(smoke_config.checks),
     )
 
 
@@ -58,13 +59,14 @@ class FakeTarget:
         self.started = self.stopped = 0
         self.alive = False
         self.start_error: BaseException | None = None
+        self.health = {"model": "fake", "version": "7"}
 
     def start(self) -> TargetInfo:
         self.started += 1
         if self.start_error is not None:
             raise self.start_error
         self.alive = True
-        return TargetInfo("reference", self.base_url, 0.1, ("server",), {"model": "fake", "version": "7"}, None)
+        return TargetInfo("reference", self.base_url, 0.1, ("server",), self.health, None)
 
     def is_alive(self) -> bool:
         return self.alive
@@ -186,10 +188,11 @@ class FakeJudge:
     def transcribe(self, clips: Any, asr: Any, language: str, on_progress: Any, *, spec: Any) -> list[Transcript]:
         if self.error is not None:
             raise self.error
-        self.heard = [clip.request_id for clip in clips]
+        names = [clip.request_id for clip in clips]
+        self.heard = [name for name in names if not name.startswith("reference/")]
         for done in range(1, len(clips) + 1):
             on_progress(done, len(clips))
-        return [Transcript(name, self.mishears.get(name, self.texts[name]), -0.1, 0.01) for name in self.heard]
+        return [Transcript(name, self.mishears.get(name, self.texts[name]), -0.1, 0.01) for name in names]
 
 
 @pytest.fixture
@@ -199,7 +202,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
 
     def judge_levels(levels: Any, *rest: Any) -> Any:
         fake.texts = {request.request_id: request.text for level in levels for request in level.requests}
-        return real(levels, *rest)
+        _, _, _, _, references = rest[:5]
+        fake.texts |= {reference.clip.request_id: reference.text for reference in references}
+        return real(levels, *rest[:5], judging.transcribe)
 
     monkeypatch.setattr(orchestrate, "judge_levels", judge_levels)
     monkeypatch.setattr(redo, "judge_levels", judge_levels)

@@ -256,7 +256,7 @@ def test_ctrl_c_while_the_server_stops_leaves_a_run_for_the_judge(config, tmp_pa
 
 def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypatch):
     real = orchestrate.measure_level
-    monkeypatch.setattr(orchestrate, "measure_level", lambda *some: (press_ctrl_c(), real(*some))[1])
+    monkeypatch.setattr(orchestrate, "measure_level", lambda *some, **named: (press_ctrl_c(), real(*some, **named))[1])
     config.asr.kind = "none"
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
@@ -389,7 +389,7 @@ def test_the_first_problem_is_told_even_if_the_end_cannot_be_written(
 
 
 def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, judge, monkeypatch):
-    def bug(*_: Any) -> None:
+    def bug(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(orchestrate, "measure_level", bug)

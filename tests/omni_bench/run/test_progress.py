@@ -107,6 +107,25 @@ def test_on_a_terminal_there_are_bars():
     assert "\x1b" in text and "all levels" in text and "concurrency 2: requests" in text and "1 failed" in text
 
 
+def test_requests_sent_alone_have_a_bar_of_their_own_and_do_not_overfill_that_of_all_levels():
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out, force_terminal=True, width=120))
+    with progress:
+        level = plan(0, 1)
+        progress.begin_load([level, level])
+        for _ in range(2):
+            progress.begin_level(level)
+            progress.on_event(WarmupDone(2, 0, 0))
+            progress.on_event(finished("m0"))
+        progress.begin_alone(3)
+        for index in range(3):
+            progress.on_event(WarmupDone(1, 0, 0))  # of the level's own worker
+            progress.on_event(finished(f"solo-m{index}"))
+        progress.end()
+    last = out.getvalue().rpartition("all levels")[2]
+    assert "2/2" in last.splitlines()[0] and "alone, for parity: requests" in last and "3/3" in last
+
+
 def test_a_dumb_terminal_gets_lines(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     out = io.StringIO()

@@ -194,7 +194,7 @@ def test_a_run_of_schema_1_0_can_be_drawn_again(finished):
     (finished / "run.json").write_text(json.dumps(old))
     edit_lines(finished, lambda record: {name: value for name, value in record.items() if name != "chunk_ends"})
     _, after = redraw(finished)
-    assert after["schema_version"] == "1.1"
+    assert after["schema_version"] == "1.2"
     assert after["levels"][0]["faulty"] == 1 and after["levels"][0]["warmup"] is None
 
 

@@ -1,0 +1,85 @@
+"""``omni-bench roofline``: the floor of the loaded configuration on this device, and how near a run came to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omni_bench.commands.failures import EXIT_OK
+from omni_bench.commands.serve import reference_settings
+from omni_bench.config.schema import ReferenceConfig
+from omni_bench.errors import ConfigError
+from omni_bench.report.format import hardware_name
+from omni_bench.roofline.share import render, roofline
+from omni_bench.store.files import to_json, write_atomically
+from omni_bench.store.run_folder import RunFolder
+
+DEFAULT_CONCURRENCY = (1, 4, 8, 16, 32)
+JSON_NAME = "roofline.json"
+
+
+def roofline_command(
+    run: str | None, overrides: Sequence[str], concurrency: Sequence[int] | None, context: int, chunk_frames: int
+) -> int:
+    """Measure this device, print floors and, with a run folder, the run's share of them (kept as roofline.json).
+
+    The configuration is the run's own, or ``reference.KEY=VALUE``. Raises ConfigError, CheckpointError, StoreError.
+    """
+    import torch
+
+    from omni_bench.run.redo import stored_config
+    from reference_impl.checkpoint import read_config
+    from reference_impl.device_limits import measure_limits
+    from reference_impl.loading import checkpoint_folder, default_threads, resolve_device, resolve_dtype
+    from reference_impl.presets import PRESETS
+    from reference_impl.settings import ServerSettings
+
+    document: Mapping[str, Any] | None = None
+    folder: RunFolder | None = None
+    if run is not None:
+        if overrides:
+            raise ConfigError(f"{overrides[0]!r}: the configuration is that of the run; leave one of them out")
+        folder = RunFolder.open(Path(run))
+        document = folder.read_run()
+        config = stored_config(document, folder)
+        if config.target.kind != "reference":
+            raise ConfigError(
+                f"{folder.path}: the target is {config.target.kind!r}, whose shapes are unknown; name them: "
+                "omni-bench roofline reference.preset=qwen3_tts_1_7b reference.checkpoint=random"
+            )
+        reference = config.reference
+    else:
+        reference = reference_settings(overrides)
+    settings = _settings(reference, ServerSettings)
+    model = PRESETS[settings.preset] if settings.checkpoint == "random" else read_config(checkpoint_folder(settings))
+    device = resolve_device(settings.device)
+    dtype = resolve_dtype(settings.dtype, model, device)
+    if device.type == "cpu":
+        torch.set_num_threads(settings.threads or default_threads())
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "this CPU"
+    if document is not None and device.type == "cuda" and name != hardware_name(document):
+        print(f"omni-bench: the run was made on {hardware_name(document)}, the limits are of {name}", file=sys.stderr)
+    levels = document["levels"] if document is not None else []
+    chosen = concurrency or [level["concurrency"] for level in levels] or list(DEFAULT_CONCURRENCY)
+    found = roofline(
+        model,
+        measure_limits(device, dtype),
+        device=name,
+        dtype=str(dtype).removeprefix("torch."),
+        element_bytes=dtype.itemsize,
+        context=context,
+        chunk_frames=chunk_frames,
+        concurrency=chosen,
+        levels=levels,
+    )
+    print(render(found))
+    if folder is not None:
+        data = to_json(found.to_json(), JSON_NAME)
+        write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))
+    return EXIT_OK
+
+
+def _settings(reference: ReferenceConfig, settings: type) -> Any:
+    return settings(**vars(reference))

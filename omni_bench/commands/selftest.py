@@ -1,0 +1,76 @@
+"""``omni-bench selftest``: inject the fault catalogue and print what was caught."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
+from omni_bench.config.compose import utc_folder_name
+from omni_bench.errors import ConfigError
+from omni_bench.run.progress import RunProgress
+from omni_bench.selftest.campaign import run_selftest
+from omni_bench.selftest.cases import chosen_faults
+from omni_bench.selftest.matrix import SelftestResult
+from omni_bench.selftest.plan import FULL, QUICK
+from omni_bench.selftest.report import HEADERS, clean_line, render, rows, to_json
+from omni_bench.store.files import to_json as json_bytes
+from omni_bench.store.files import write_atomically
+
+DEFAULT_ROOT = Path("reports/runs/selftest")
+JSON_NAME, MARKDOWN_NAME = "selftest.json", "selftest.md"
+PLAIN_WIDTH = 160
+
+
+def selftest_command(
+    quick: bool,
+    only: Sequence[str],
+    repeats: int | None,
+    clean_runs: int | None,
+    out: str | None,
+    arguments: Sequence[str],
+) -> int:
+    """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
+
+    ``arguments``: the command line, for the report. Raises ConfigError for a fault that does not
+    exist or a folder that is taken, and OmniBenchError for what makes the self-test impossible.
+    """
+    plan = QUICK if quick else FULL
+    plan = replace(plan, repeats=plan.repeats if repeats is None else repeats)
+    plan = replace(plan, clean_runs=max(plan.clean_runs if clean_runs is None else clean_runs, plan.repeats))
+    faults = chosen_faults(only)
+    folder = (Path(out) if out is not None else DEFAULT_ROOT / utc_folder_name()).absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"--out {folder} is not empty; choose a folder that does not exist yet")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with RunProgress() as progress:
+            result = run_selftest(plan, faults, folder, progress, ["omni-bench", *arguments])
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the runs so far are in {folder}") from None
+    document = json_bytes(to_json(result), JSON_NAME)
+    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
+    text = render(result)
+    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
+    _print(result, folder)
+    return EXIT_OK if result.ok else EXIT_INVALID
+
+
+def _print(result: SelftestResult, folder: Path) -> None:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for header in HEADERS:
+        table.add_column(header, overflow="fold")
+    bad = {verdict.case.name for verdict in result.verdicts if not verdict.ok}
+    for row in rows(result):
+        table.add_row(*map(Text, row), style="red" if row[0] in bad else None)
+    console.print(table)
+    console.print(clean_line(result), markup=False, soft_wrap=True)
+    console.print(f"{result.duration_s:.0f} s; report: {folder / MARKDOWN_NAME}", markup=False, soft_wrap=True)

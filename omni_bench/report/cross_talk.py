@@ -1,0 +1,90 @@
+"""Cross-talk for people: whose words were heard in which output, beside what chance alone would give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omni_bench.report.format import NA, count, escape_markdown, fixed, number
+from omni_bench.report.table import markdown_table
+from omni_bench.report.utterances import audio_link
+from omni_bench.text import shorten
+
+HITS_SHOWN = 20
+PLOT_PREFIX = "cross_talk_c"
+_MAX_WORDS = 200
+_MAX_ALSO = 3
+
+
+def cross_talk_section(
+    run: Mapping[str, Any], hits: Sequence[Mapping[str, Any]], plots: Sequence[str] = ()
+) -> str | None:
+    """The section, None if no level was judged. ``hits``: lines of cross_talk.jsonl; ``plots``: of all the report's."""
+    if not run["provenance"]["judge"] or not run["levels"]:
+        return None
+    if not any(level.get("cross_talk") for level in run["levels"]):
+        return f"{NA}: not checked."
+    note = (
+        "Outputs in which words were heard that are not their own, but those of a request in flight at the same time, "
+        "of one that had finished just before, or of their own reference recording. pairs: outputs times the texts "
+        "that each was compared with. expected by chance: false hits in as many pairs, from the same outputs and "
+        "texts that cannot have got into them (null pairs). chance: probability of hits as many or as strong by "
+        "chance alone; below 0.01 the level is invalid."
+    )
+    parts = [note, _level_table(run)]
+    if hits:
+        shown = sorted(hits, key=lambda hit: -hit["score"])[:HITS_SHOWN]
+        if len(hits) > len(shown):
+            parts.append(f"{len(hits)} outputs with another's words; the {len(shown)} with the most letters.")
+        parts.append(_hit_table(shown))
+    links = [f"[{path}]({path})" for path in plots if PLOT_PREFIX in path]
+    if links:
+        parts.append(f"Victim's slot against the source's slot: {' · '.join(links)}")
+    return "\n\n".join(parts)
+
+
+def source_name(hit: Mapping[str, Any]) -> str:
+    """Whose words were heard: the request, or which of its texts if not the one that it asked for."""
+    if hit["source"] == hit["victim"]:
+        return f"its own {hit['kind']} text"
+    also = hit["also"]
+    same = "".join(f" or {name}" for name in also[:_MAX_ALSO])
+    more = f" or {len(also) - _MAX_ALSO} more" if len(also) > _MAX_ALSO else ""
+    what = "" if hit["kind"] == "target" else f", {hit['kind']} text"
+    when = "" if hit["relation"] == "in flight" else f", {hit['relation']}"
+    return f"{hit['source']}{same}{more}{what}{when}"
+
+
+def _level_table(run: Mapping[str, Any]) -> str:
+    headers = ("c", "hits", "expected by chance", "chance", "pairs", "null pairs", "null hits")
+    rows = []
+    for level in run["levels"]:
+        found = level.get("cross_talk") or {}
+        rows.append(
+            [
+                str(level["concurrency"]),
+                count(found.get("hits")),
+                fixed(found.get("expected_false_hits"), 2),
+                number(found.get("chance"), 2),
+                *(count(found.get(name)) for name in ("pairs", "null_pairs", "null_hits")),
+            ]
+        )
+    return markdown_table(headers, rows)
+
+
+def _hit_table(hits: Sequence[Mapping[str, Any]]) -> str:
+    headers = ("c", "output of", "speaks words of", "where", "heard", "their text", "letters", "audio")
+    rows = [
+        [
+            str(hit["concurrency"]),
+            escape_markdown(hit["victim"]),
+            escape_markdown(source_name(hit)),
+            escape_markdown(hit["position"]),
+            escape_markdown(shorten(hit["heard"], _MAX_WORDS)),
+            escape_markdown(shorten(hit["words"], _MAX_WORDS)),
+            fixed(hit["score"], 1),
+            audio_link(hit.get("audio")),
+        ]
+        for hit in hits
+    ]
+    return markdown_table(headers, rows, left=(1, 2, 3, 4, 5, 7))

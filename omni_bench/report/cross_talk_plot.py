@@ -1,0 +1,87 @@
+"""The matrix of a level's cross-talk: in which slot words were heard, and from which slot they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from omni_bench.report.cross_talk import PLOT_PREFIX
+from omni_bench.report.format import fixed
+from omni_bench.report.plots import DPI, GREY, ORANGE, save_figure, subtitle
+from omni_bench.report.slots import slots_of
+
+SIZE = (6.4, 5.6)
+MAX_NUMBERED = 16  # slots up to which every cell with hits has its count written in
+
+
+def draw_cross_talk(
+    run: Mapping[str, Any],
+    hits: Sequence[Mapping[str, Any]],
+    in_flight_ns: Mapping[int, Mapping[str, tuple[int, int]]],
+    folder: Path,
+) -> list[Path]:
+    """Write a PNG for each level of two slots and more that was checked; their paths.
+
+    ``hits``: lines of cross_talk.jsonl. ``in_flight_ns``: by concurrency and request id, when each request was in
+    flight, warm-up included. Raises StoreError.
+    """
+    paths = []
+    for level in run["levels"]:
+        concurrency = level["concurrency"]
+        if concurrency < 2 or not level.get("cross_talk"):
+            continue
+        slots = slots_of(in_flight_ns.get(concurrency, {}))
+        found = [hit for hit in hits if hit["concurrency"] == concurrency]
+        matrix, elsewhere = slot_matrix(found, slots, concurrency)
+        paths.append(folder / f"{PLOT_PREFIX}{concurrency}.png")
+        save_figure(_figure(run, level, matrix, elsewhere), paths[-1])
+    return paths
+
+
+def slot_matrix(
+    hits: Sequence[Mapping[str, Any]], slots: Mapping[str, int], concurrency: int
+) -> tuple[np.ndarray, int]:
+    """Counts [slots, slots], victims in rows and sources in columns, and the hits whose source is of another level."""
+    size = max([concurrency, *(slot + 1 for slot in slots.values())])
+    matrix = np.zeros((size, size), dtype=int)
+    elsewhere = 0
+    for hit in hits:
+        if hit["victim"] in slots and hit["source"] in slots:
+            matrix[slots[hit["victim"]], slots[hit["source"]]] += 1
+        else:
+            elsewhere += 1
+    return matrix, elsewhere
+
+
+def _figure(run: Mapping[str, Any], level: Mapping[str, Any], matrix: np.ndarray, elsewhere: int) -> Figure:
+    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained")
+    axes = figure.add_subplot()
+    colours = LinearSegmentedColormap.from_list("hits", ["#F7F7F7", ORANGE])
+    image = axes.imshow(matrix, cmap=colours, vmin=0, vmax=max(int(matrix.max()), 1), origin="lower")
+    size = matrix.shape[0]
+    axes.set_xticks(np.arange(-0.5, size), minor=True)
+    axes.set_yticks(np.arange(-0.5, size), minor=True)
+    axes.grid(which="minor", color="white", linewidth=0.8)
+    axes.tick_params(which="minor", length=0)
+    axes.tick_params(labelsize=9)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=16, integer=True))
+    axes.set_xlabel("slot of the source")
+    axes.set_ylabel("slot of the victim")
+    if size <= MAX_NUMBERED:
+        for victim, source in np.argwhere(matrix):
+            axes.text(source, victim, str(matrix[victim, source]), ha="center", va="center", fontsize=9)
+    figure.colorbar(image, ax=axes, label="outputs", ticks=MaxNLocator(integer=True), shrink=0.8)
+    found = level["cross_talk"]
+    axes.set_title(f"Cross-talk at concurrency {level['concurrency']}\n\n", loc="left", fontsize=12, fontweight="bold")
+    expected = fixed(found["expected_false_hits"], 2)
+    counts = f"{found['hits']} hits, {expected} expected by chance, {found['pairs']} pairs"
+    outside = f"; {elsewhere} from another level" if elsewhere else ""
+    axes.text(0, 1.02, f"{subtitle(run, 80)}\n{counts}{outside}", transform=axes.transAxes, fontsize=8, color=GREY)
+    return figure

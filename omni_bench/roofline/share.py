@@ -1,0 +1,133 @@
+"""The floor of every concurrency, and how near measured levels come to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from omni_bench.report.format import NA, fixed, percent
+from omni_bench.report.table import markdown_table, metric_value
+from reference_impl.config import ModelConfig
+from reference_impl.cost_model import Limits, count_weights, frame_cost
+
+SCHEMA_VERSION = "1.0"
+HEADERS = (
+    "c",
+    "talker (ms)",
+    "predictor (ms)",
+    "Code2Wav (ms)",
+    "floor (ms a frame)",
+    "RTF floor",
+    "audio/s ceiling",
+    "RTF p50",
+    "share",
+    "audio/s",
+    "share",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One concurrency. Shares are floor over measured RTF, and measured over ceiling of audio/s; None if unmeasured."""
+
+    concurrency: int
+    talker_ms: float
+    predictor_ms: float
+    code2wav_ms: float
+    floor_ms: float
+    rtf_floor: float
+    audio_per_s_ceiling: float
+    rtf_p50: float | None
+    rtf_share: float | None
+    audio_per_s: float | None
+    audio_per_s_share: float | None
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The rows with what they rest on. ``context``: positions behind each request; ``device``: as it names itself."""
+
+    model: str
+    device: str
+    dtype: str
+    context: int
+    chunk_frames: int
+    limits: Limits
+    rows: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """roofline.json."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+def roofline(
+    config: ModelConfig,
+    limits: Limits,
+    *,
+    device: str,
+    dtype: str,
+    element_bytes: int,
+    context: int,
+    chunk_frames: int,
+    concurrency: Sequence[int],
+    levels: Sequence[Mapping[str, Any]] = (),
+) -> Roofline:
+    """Floors at each of ``concurrency``, with the measured ``levels`` of a run.json beside them where there are some.
+
+    Invalid levels count as unmeasured: they make no performance claim.
+    """
+    weights = count_weights(config)
+    measured = {level["concurrency"]: level for level in levels if level["valid"]}
+    rows = []
+    for batch in concurrency:
+        cost = frame_cost(
+            config, weights, batch=batch, context=context, chunk_frames=chunk_frames, element_bytes=element_bytes
+        )
+        floor, ceiling = cost.rtf_floor(limits), cost.audio_per_s_ceiling(limits)
+        level = measured.get(batch)
+        rtf = metric_value(level, "rtf", "p50") if level else None
+        audio_per_s = metric_value(level, "audio_per_s_steady", "mean") if level else None
+        rows.append(
+            Row(
+                concurrency=batch,
+                talker_ms=1e3 * cost.talker.seconds(limits),
+                predictor_ms=1e3 * cost.predictor.seconds(limits),
+                code2wav_ms=1e3 * cost.code2wav.seconds(limits),
+                floor_ms=1e3 * cost.floor_s(limits),
+                rtf_floor=floor,
+                audio_per_s_ceiling=ceiling,
+                rtf_p50=rtf,
+                rtf_share=floor / rtf if rtf else None,
+                audio_per_s=audio_per_s,
+                audio_per_s_share=audio_per_s / ceiling if audio_per_s is not None else None,
+            )
+        )
+    return Roofline(config.name, device, dtype, context, chunk_frames, limits, tuple(rows))
+
+
+def cells(row: Row) -> list[str]:
+    """The row for people, with the columns of :data:`HEADERS`."""
+    parts = [fixed(value, 3) for value in (row.talker_ms, row.predictor_ms, row.code2wav_ms, row.floor_ms)]
+    return [
+        str(row.concurrency),
+        *parts,
+        fixed(row.rtf_floor, 4),
+        fixed(row.audio_per_s_ceiling, 0),
+        fixed(row.rtf_p50, 3),
+        percent(row.rtf_share),
+        fixed(row.audio_per_s, 2),
+        percent(row.audio_per_s_share),
+    ]
+
+
+def render(found: Roofline) -> str:
+    """The table with what it rests on, as markdown."""
+    limits = found.limits
+    note = (
+        f"{found.model}, {found.dtype}, on {found.device}: {limits.bytes_per_s / 1e12:.3g} TB/s of copy traffic and "
+        f"{limits.flop_per_s / 1e12:.3g} TFLOP/s of matrix products, measured here; {found.context} positions of "
+        f"context, Code2Wav reads its weights once in {found.chunk_frames} frames. The floor counts every weight once "
+        f"a pass and nothing else: no launches, no gaps. {NA}: not measured."
+    )
+    return f"{markdown_table(HEADERS, [cells(row) for row in found.rows])}\n\n{note}"

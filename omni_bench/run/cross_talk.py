@@ -1,0 +1,107 @@
+"""The cross-talk check's part of a run: what is compared with what, and what is written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from omni_bench.accuracy.cross_talk import CrossTalkHit, LevelCrossTalk, find_cross_talk
+from omni_bench.accuracy.cross_talk_pairs import Request
+from omni_bench.accuracy.cross_talk_words import Words
+from omni_bench.accuracy.normalise import normalise_reference
+from omni_bench.config.schema import ChecksConfig
+from omni_bench.datasets.bundled import bundled_texts
+from omni_bench.run.judging import Verdicts
+from omni_bench.run.results import LevelResult
+from omni_bench.store.run_folder import RunFolder
+
+
+def check_cross_talk(
+    levels: Sequence[LevelResult], verdicts: Verdicts | None, checks: ChecksConfig
+) -> dict[int, LevelCrossTalk]:
+    """Cross-talk of each level, by concurrency; a level of which nothing was heard is not in it.
+
+    Empty without a judge or with ``checks.cross_talk=false``.
+    """
+    if verdicts is None or not checks.cross_talk:
+        return {}
+    requests, transcripts = [], {}
+    for level in levels:
+        for request in level.requests:
+            timeline, score = request.timeline, verdicts.scores[request.request_id]
+            requests.append(
+                Request(
+                    request_id=request.request_id,
+                    concurrency=level.concurrency,
+                    started_ns=timeline.started_ns,
+                    finished_ns=timeline.finished_ns,
+                    target=_split(score.reference_normal),
+                    reference=_words(request.ref_text, request.language),
+                )
+            )
+            if score.forced is None:
+                transcripts[request.request_id] = _split(score.hypothesis_normal)
+        requests += [
+            Request(
+                request_id=warmup.request_id,
+                concurrency=level.concurrency,
+                started_ns=warmup.started_ns,
+                finished_ns=warmup.finished_ns,
+                target=_words(warmup.text, warmup.language),
+                reference=_words(warmup.ref_text, warmup.language),
+            )
+            for warmup in level.warmup_requests
+        ]
+    if not transcripts:
+        return {}
+    return find_cross_talk(requests, transcripts, _background(levels))
+
+
+def cross_talk_record(level: LevelCrossTalk | None) -> dict[str, Any] | None:
+    """``cross_talk`` of a level in run.json; None if it was not checked."""
+    if level is None:
+        return None
+    first = max(level.hits, key=lambda hit: hit.score, default=None)
+    return {
+        "hits": len(level.hits),
+        "pairs": level.pairs,
+        "expected_false_hits": level.expected_false_hits,
+        "null_pairs": level.null.pairs,
+        "null_hits": level.null.hits,
+        "chance": level.chance,
+        "first": None if first is None else _hit(first),
+    }
+
+
+def hit_records(levels: Iterable[LevelCrossTalk], kept: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The lines of cross_talk.jsonl. ``kept``: request id -> recording in the run folder."""
+    return [{**_hit(hit), "audio": kept.get(hit.victim)} for level in levels for hit in level.hits]
+
+
+def write_cross_talk(folder: RunFolder, found: Mapping[int, LevelCrossTalk], kept: Mapping[str, str]) -> None:
+    """Write cross_talk.jsonl, an empty file if there is no hit; nothing if nothing was checked. Raises StoreError."""
+    if found:
+        folder.write_lines(folder.cross_talk_jsonl, hit_records(found.values(), kept))
+
+
+def victims(found: Mapping[int, LevelCrossTalk]) -> frozenset[str]:
+    """The requests in whose output another's words were heard."""
+    return frozenset(hit.victim for level in found.values() for hit in level.hits)
+
+
+def _hit(hit: CrossTalkHit) -> dict[str, Any]:
+    return {**asdict(hit), "also": list(hit.also)}
+
+
+def _background(levels: Iterable[LevelResult]) -> list[Words]:
+    languages = dict.fromkeys(request.language for level in levels for request in level.requests)
+    return [_words(text, language) for language in languages for text in bundled_texts(language)]
+
+
+def _words(text: str | None, language: str) -> Words:
+    return () if text is None else _split(normalise_reference(text, language))
+
+
+def _split(normal: str) -> Words:
+    return tuple(normal.split())

@@ -1,0 +1,195 @@
+"""Runs the cases, lets one judge hear them all, and asks every detector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.accuracy.wer import UtteranceScore, score_utterance
+from omni_bench.config.compose import compose
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import AccuracyError, OmniBenchError, StoreError
+from omni_bench.run.judging import find_judge
+from omni_bench.run.orchestrate import run
+from omni_bench.run.progress import RunProgress
+from omni_bench.run.provenance import hardware, harness, software
+from omni_bench.run.redo import judge_again
+from omni_bench.selftest.cases import CLEAN, Case, clean_case
+from omni_bench.selftest.detectors import alarms_of, slower
+from omni_bench.selftest.evidence import Answer, compare_with_clean, read_answers
+from omni_bench.selftest.hearing import Ear
+from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
+from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
+from omni_bench.targets.create import create_target
+
+PROMPTS = "prompts"
+SHARED_SERVER_LOG = "server.log"
+
+
+@dataclass(frozen=True)
+class _Job:
+    case: Case
+    repeat: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """A run as it is on disk. ``run`` is None if it left no run.json; ``problem`` says why it cannot be judged."""
+
+    job: _Job
+    run: dict[str, Any] | None
+    answers: list[Answer]
+    duration_s: float
+    problem: str | None
+
+
+def run_selftest(
+    plan: Plan, faults: Sequence[Case], out: Path, progress: RunProgress, command: Sequence[str]
+) -> SelftestResult:
+    """Run clean server and ``faults`` into ``out`` and judge what came back.
+
+    A run that a fault makes impossible is a finding, not an error. Raises OmniBenchError for what
+    makes the self-test itself impossible (no judge, no disk), KeyboardInterrupt for Ctrl-C.
+    """
+    begun = time.monotonic()
+    prompts = out / PROMPTS
+    write_prompts(prompts)
+    judged = compose([*plan.overrides(0, prompts), "asr=whisper", f"asr.model={plan.judge_model}"])
+    spec = find_judge(judged.asr, LOCALE, progress.say)
+    assert spec is not None
+    testable = [fault for fault in faults if fault.testable]
+    jobs = [_Job(clean_case(), repeat, out / CLEAN / str(repeat)) for repeat in range(plan.clean_runs)]
+    jobs += [_Job(case, repeat, out / case.name / str(repeat)) for case in testable for repeat in range(plan.repeats)]
+    runs = _run_all(plan, jobs, prompts, out, progress, command)
+    ear = Ear(judged.asr, spec, LOCALE)
+    recordings = [
+        (answer.recording, answer.sample_rate_hz or judged.client.sample_rate_hz)
+        for heard in runs
+        for answer in heard.answers
+        if answer.sound and answer.recording is not None
+    ]
+    progress.begin_judging(len(recordings), f"{spec.name}, recordings of all runs")
+    ear.learn(recordings, progress.judged)
+    progress.end()
+    cases = _judge_all(runs, ear, plan, judged, progress)
+    facts = {
+        "plan": list(describe(plan)),
+        "judge": describe_judge(spec),
+        "recordings": len(recordings),
+        "distinct_recordings": ear.distinct,
+        "command": list(command),
+        "harness": harness(),
+        "hardware": hardware(),
+        "software": software(),
+    }
+    skipped = tuple(fault for fault in faults if not fault.testable)
+    return SelftestResult(group_by_case(cases), skipped, time.monotonic() - begun, facts)
+
+
+def _run_all(
+    plan: Plan, jobs: Sequence[_Job], prompts: Path, out: Path, progress: RunProgress, command: Sequence[str]
+) -> list[_Heard]:
+    """Every job one after another: two at once would disturb each other's timing. One server serves all wire faults."""
+    inside = [job for job in jobs if job.case.kind != "wire"]
+    wire = [job for job in jobs if job.case.kind == "wire"]
+    done: list[_Heard] = []
+
+    def go(job: _Job, more: Sequence[str] = ()) -> None:
+        config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
+        begun = time.monotonic()
+        problem = _one_run(config, job, command)
+        run_json, answers, unreadable = _read(job.folder)
+        duration_s = time.monotonic() - begun
+        done.append(_Heard(job, run_json, answers, duration_s, unreadable and (problem or unreadable)))
+        progress.say(f"{len(done)}/{len(jobs)} {job.case.name}, run {job.repeat + 1}: {duration_s:.0f} s")
+
+    for job in inside:
+        go(job)
+    if wire:
+        with _shared_server(plan, prompts, out) as url:
+            for job in wire:
+                go(job, ["target=external", f"target.url={url}"])
+    return done
+
+
+def _one_run(config: RunConfig, job: _Job, command: Sequence[str]) -> str | None:
+    """Why the run did not come to its end; None if it did (valid or not)."""
+    try:
+        run(config, job.folder, command, quiet=True)
+    except OmniBenchError as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def _read(folder: Path) -> tuple[dict[str, Any] | None, list[Answer], str | None]:
+    """run.json, answers, and why there are none."""
+    try:
+        run_json, answers = read_answers(folder)
+    except StoreError as error:
+        return None, [], str(error)
+    return run_json, answers, None
+
+
+@contextmanager
+def _shared_server(plan: Plan, prompts: Path, out: Path) -> Iterator[str]:
+    """The clean reference server, for the proxies to stand before. Raises TargetError."""
+    server = create_target(compose(plan.overrides(0, prompts)), out / SHARED_SERVER_LOG)
+    try:
+        yield server.start().base_url
+    finally:
+        server.stop()
+
+
+def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, progress: RunProgress) -> list[CaseRun]:
+    clean = {heard.job.repeat: heard for heard in runs if heard.job.case.kind == CLEAN}
+    score = _scorer(ear, config)
+    cases = []
+    for heard in runs:
+        job, problem = heard.job, heard.problem
+        begun = time.monotonic()
+        run_json = heard.run
+        if problem is None and run_json is not None:
+            run_json = _judged(job.folder, run_json, ear, plan, progress)
+        yardstick = clean.get(job.repeat) if job.case.kind != CLEAN else None
+        differences = compare_with_clean(job.folder, yardstick.job.folder) if yardstick and not problem else []
+        before = yardstick.answers if yardstick else []
+        alarms = alarms_of(run_json, heard.answers, before, differences, score, config.asr.wer_limit)
+        if yardstick is not None and "audio_per_s" in job.case.expected:
+            alarms += slower(heard.run, yardstick.run)
+        cases.append(
+            CaseRun(
+                case=job.case,
+                repeat=job.repeat,
+                folder=f"{job.folder.parent.name}/{job.folder.name}",
+                alarms=tuple(alarms),
+                duration_s=heard.duration_s + time.monotonic() - begun,
+                problem=problem,
+            )
+        )
+    return cases
+
+
+def _judged(folder: Path, run_json: dict[str, Any], ear: Ear, plan: Plan, progress: RunProgress) -> dict[str, Any]:
+    """The run with the judge's verdicts; as it was if nothing of it can be heard (the server died at once)."""
+    try:
+        return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, transcriber=ear)[1]
+    except (AccuracyError, StoreError):
+        return run_json
+
+
+def _scorer(ear: Ear, config: RunConfig) -> Callable[[Answer], UtteranceScore]:
+    from omni_bench.accuracy.clips import Clip
+
+    def score(answer: Answer) -> UtteranceScore:
+        assert answer.recording is not None
+        clip = Clip(answer.request_id, answer.recording, answer.sample_rate_hz or config.client.sample_rate_hz)
+        heard = ear([clip], config.asr, LOCALE)[0]
+        return score_utterance(answer.request_id, answer.text, heard.text, answer.language)
+
+    return score

@@ -1,0 +1,92 @@
+"""What the self-test runs: the clean server, every fault of the catalogues, and the detectors named in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reference_impl.faults.catalogue import FAULTS
+
+from omni_bench.chaos.catalogue import WIRE_FAULTS
+from omni_bench.config.explain import alternatives
+from omni_bench.errors import ConfigError
+
+CLEAN = "clean"
+KINDS = (CLEAN, "model", "speed", "wire")
+
+NEEDS_AB = "ab"
+"""Detector of small slowdowns: a verdict over interleaved pairs of runs. A self-test of single runs has none."""
+
+OVERRIDES = {
+    "ref_bleed": ("client.send_reference=true",),  # without a reference there is nothing to bleed
+    "stall": ("client.request_timeout_s=8",),  # no need to wait the 30 s that the wire is silent
+}
+"""What a fault needs beyond its switch."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault, or the clean server.
+
+    ``expected``: the detectors named before anything ran; one of them must alarm at
+    ``min_concurrency`` or above. Empty for the clean server, at which none may. ``overrides``:
+    ``KEY=VALUE`` over the self-test's own configuration.
+    """
+
+    name: str
+    kind: str
+    what: str
+    expected: tuple[str, ...]
+    min_concurrency: int
+    overrides: tuple[str, ...]
+    source: str = ""
+
+    @property
+    def testable(self) -> bool:
+        """False if only ``omni-bench ab`` can see it."""
+        return self.kind == CLEAN or any(detector != NEEDS_AB for detector in self.expected)
+
+
+def clean_case() -> Case:
+    """The server as it should be."""
+    return Case(CLEAN, CLEAN, "the server as it should be", (), 1, ())
+
+
+def all_faults() -> list[Case]:
+    """Every fault: model, speed, wire, each in the order of its catalogue."""
+    inside = [
+        Case(
+            fault.name,
+            fault.kind,
+            fault.what,
+            fault.detectors,
+            fault.min_concurrency,
+            (f"reference.fault={fault.name}", *OVERRIDES.get(fault.name, ())),
+            fault.source,
+        )
+        for fault in FAULTS.values()
+    ]
+    outside = [
+        Case(
+            fault.name,
+            "wire",
+            fault.what,
+            fault.detectors,
+            fault.min_concurrency,
+            (f"target.chaos={fault.name}", *OVERRIDES.get(fault.name, ())),
+            fault.source,
+        )
+        for fault in WIRE_FAULTS.values()
+    ]
+    inside.sort(key=lambda case: KINDS.index(case.kind))
+    return inside + outside
+
+
+def chosen_faults(names: Sequence[str]) -> list[Case]:
+    """The faults called ``names`` (all of them if empty). Raises ConfigError for a name that is none."""
+    faults = all_faults()
+    known = [fault.name for fault in faults]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"--only {name!r}{alternatives(name, known)}")
+    return [fault for fault in faults if not names or fault.name in names]

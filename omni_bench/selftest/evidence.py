@@ -1,0 +1,98 @@
+"""What one run of the self-test left on disk, as one list of answers: those of its levels and those spoken alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omni_bench.parity import stored
+from omni_bench.parity.compare import Comparison, compare_runs
+from omni_bench.store.run_folder import RunFolder
+
+ALONE = 1
+"""The concurrency of a request that was sent alone."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request and what came back.
+
+    ``error``: kind and message of a failure, None if it ended cleanly; ``faults``: what is wrong
+    with its audio; ``recording``: the file that was kept, None if there is none. Times as in
+    requests.jsonl, None where they could not be measured.
+    """
+
+    request_id: str
+    prompt_id: str
+    seed: int | None
+    concurrency: int
+    text: str
+    language: str
+    error: tuple[str, str] | None
+    faults: tuple[str, ...]
+    recording: Path | None
+    sample_rate_hz: int | None
+    audio_s: float | None
+    ttfp_ms: float | None
+    stall_s: float | None
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What was asked for: the same key in another run must give the same answer."""
+        return self.prompt_id, self.seed
+
+    @property
+    def sound(self) -> bool:
+        """True if it ended cleanly and there is something to hear."""
+        return self.error is None and self.recording is not None
+
+
+def read_answers(path: Path) -> tuple[dict[str, Any] | None, list[Answer]]:
+    """run.json (None if the run left none) and every answer of a run folder. Raises StoreError."""
+    folder = RunFolder.open(path)
+    run = folder.read_run() if folder.run_json.is_file() else None
+    records = folder.read_requests() if folder.requests_jsonl.is_file() else []
+    answers = [_answer(record, folder.path, int(record["concurrency"])) for record in records]
+    answers += [_answer(record, folder.path, ALONE) for record in folder.read_lines(folder.solo_jsonl)]
+    return run, answers
+
+
+def compare_with_clean(path: Path, clean: Path) -> list[Comparison]:
+    """Every answer of a run against that of the clean run to the same request, by codes and samples.
+
+    Those sent alone (concurrency 1) against those sent alone, the others level by level. Raises StoreError.
+    """
+    found = []
+    now, then = RunFolder.open(path), RunFolder.open(clean)
+    alone = compare_runs(stored.read_answers(now, alone=True), stored.read_answers(then, alone=True))
+    found += [replace(one, concurrency=ALONE) for one in alone]
+    before = stored.read_answers(then)
+    answers = stored.read_answers(now)
+    for concurrency in sorted({answer.timeline.concurrency for answer in answers}):
+        mine, theirs = (
+            [answer for answer in many if answer.timeline.concurrency == concurrency] for many in (answers, before)
+        )
+        found += compare_runs(mine, theirs)
+    return found
+
+
+def _answer(record: Mapping[str, Any], folder: Path, concurrency: int) -> Answer:
+    metrics, error = record.get("metrics") or {}, record.get("error")
+    audio = record.get("audio")
+    return Answer(
+        request_id=record["request_id"],
+        prompt_id=record["prompt_id"],
+        seed=record["seed"],
+        concurrency=concurrency,
+        text=record["text"],
+        language=record["language"],
+        error=(error["kind"], error["message"]) if error else None,
+        faults=tuple(record.get("faults") or ()),
+        recording=folder / audio if audio else None,
+        sample_rate_hz=record.get("sample_rate_hz"),
+        audio_s=metrics.get("audio_s"),
+        ttfp_ms=metrics.get("ttfp_ms"),
+        stall_s=metrics.get("stall_s"),
+    )

@@ -1,0 +1,121 @@
+"""From alarms to the verdict of a self-test: fault × detector × lowest concurrency. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from omni_bench.selftest.cases import CLEAN, Case
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One detector's finding in one run. ``detail``: the evidence in a few words, with a request's id."""
+
+    detector: str
+    concurrency: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """One run of one case. ``problem``: why it could not be judged at all, None if it could."""
+
+    case: Case
+    repeat: int
+    folder: str
+    alarms: tuple[Alarm, ...]
+    duration_s: float
+    problem: str | None = None
+
+    def lowest(self, detector: str) -> int | None:
+        """The lowest concurrency at which ``detector`` alarmed."""
+        return min((alarm.concurrency for alarm in self.alarms if alarm.detector == detector), default=None)
+
+    @property
+    def caught(self) -> bool:
+        """True if a detector named in advance alarmed where the fault is said to show.
+
+        An alarm below ``min_concurrency`` counts too: a fault that shows earlier than the catalogue
+        says is still found, and the matrix shows where.
+        """
+        return any(self.lowest(detector) is not None for detector in self.case.expected)
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """All runs of one case."""
+
+    case: Case
+    runs: tuple[CaseRun, ...]
+
+    @property
+    def caught(self) -> int:
+        """Runs in which the fault was found by a detector named in advance."""
+        return sum(run.caught for run in self.runs)
+
+    @property
+    def ok(self) -> bool:
+        """A fault: found in every run. The clean server: no alarm in any."""
+        if any(run.problem for run in self.runs):
+            return False
+        if self.case.kind == CLEAN:
+            return not any(run.alarms for run in self.runs)
+        return bool(self.runs) and self.caught == len(self.runs)
+
+    def lowest(self, detector: str) -> int | None:
+        """The lowest concurrency at which ``detector`` alarmed in any run."""
+        return min((low for run in self.runs if (low := run.lowest(detector)) is not None), default=None)
+
+    def times(self, detector: str) -> int:
+        """Runs in which ``detector`` alarmed."""
+        return sum(run.lowest(detector) is not None for run in self.runs)
+
+
+@dataclass(frozen=True)
+class SelftestResult:
+    """The whole matrix. ``skipped``: faults that single runs cannot show (``omni-bench ab`` does)."""
+
+    verdicts: tuple[CaseVerdict, ...]
+    skipped: tuple[Case, ...]
+    duration_s: float
+    facts: Mapping[str, object]
+
+    @property
+    def ok(self) -> bool:
+        """True if every fault was caught and the clean server stayed silent."""
+        return all(verdict.ok for verdict in self.verdicts)
+
+    @property
+    def detectors(self) -> list[str]:
+        """Detectors that alarmed, or were expected to: most often named first."""
+        names: dict[str, int] = {}
+        for verdict in self.verdicts:
+            expected = set(verdict.case.expected)
+            for name in sorted(expected | {alarm.detector for run in verdict.runs for alarm in run.alarms}):
+                names[name] = names.get(name, 0) + 1
+        return sorted(names, key=lambda name: (-names[name], name))
+
+    def false_alarms(self) -> tuple[int, int, float, float] | None:
+        """(alarming clean runs, clean runs, 95 % interval of the rate); None without clean runs."""
+        runs = [run for verdict in self.verdicts if verdict.case.kind == CLEAN for run in verdict.runs]
+        if not runs:
+            return None
+        alarming = sum(bool(run.alarms) for run in runs)
+        return (alarming, len(runs), *rate_interval(alarming, len(runs)))
+
+
+def rate_interval(events: int, runs: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Exact two-sided interval of a rate (Clopper & Pearson 1934). Raises ValueError unless 0 <= events <= runs > 0."""
+    interval = stats.binomtest(events, runs).proportion_ci(confidence, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def group_by_case(runs: Sequence[CaseRun]) -> tuple[CaseVerdict, ...]:
+    """Verdicts in the order in which the cases first appear."""
+    by_name: dict[str, list[CaseRun]] = {}
+    for run in runs:
+        by_name.setdefault(run.case.name, []).append(run)
+    return tuple(CaseVerdict(group[0].case, tuple(group)) for group in by_name.values())

@@ -1,0 +1,93 @@
+"""How much the self-test does: requests, levels and repeats, and the configuration that all its runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from omni_bench.datasets.bundled import read_bundled
+from omni_bench.datasets.seed_tts import META_NAME
+from omni_bench.errors import StoreError
+
+DATASET, LOCALE = "seed_tts_mini", "en"
+SHORTEST_CHARS, LONGEST_CHARS = 22, 38
+"""Sentences of about two seconds: half the cost of the whole set, and still six or seven words."""
+
+SEEDS_APART = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Size of a self-test. ``solo``: requests of each level that are sent once more alone."""
+
+    concurrency: tuple[int, ...]
+    requests_per_level: int
+    solo: int
+    repeats: int
+    clean_runs: int
+    judge_model: str
+
+    def overrides(self, repeat: int, prompts: Path) -> list[str]:
+        """The configuration of repetition ``repeat``: other sentences in another order, other seeds."""
+        return [
+            "asr=none",  # the judge hears all runs together at the end
+            "dataset=seed_tts",
+            f"dataset.root={prompts}",
+            f"dataset.seed={repeat}",
+            "dataset.allow_repeats=true",
+            f"client.seed={repeat * SEEDS_APART}",
+            "client.request_timeout_s=60",
+            f"load.concurrency={list(self.concurrency)}".replace(" ", ""),
+            f"load.requests_per_level={self.requests_per_level}",
+            "load.requests_per_slot=1",
+            "load.warmup_per_slot=0",
+            "load.lag_budget_ms=10000",  # nothing is timed to the millisecond here
+            f"checks.parity_requests={self.solo}",
+            # one shape of every step, whoever else runs: a request's codes must not depend on its neighbours at all
+            "reference.deterministic=true",
+            f"reference.max_batch={max(self.concurrency)}",
+            "reference.max_seq_len=256",
+            "output.save_audio=all",
+            "output.plots=false",
+        ]
+
+
+QUICK = Plan(concurrency=(4,), requests_per_level=8, solo=4, repeats=1, clean_runs=2, judge_model="tiny.en")
+FULL = Plan(concurrency=(2, 4), requests_per_level=8, solo=4, repeats=3, clean_runs=20, judge_model="tiny.en")
+
+
+def write_prompts(folder: Path) -> int:
+    """Write the short sentences of the bundled set as a seed-tts folder; how many there are.
+
+    The recordings are linked, not copied. Raises DatasetError, StoreError.
+    """
+    source = read_bundled(DATASET, LOCALE)
+    prompts = map(source.take, range(len(source.ids)))
+    short = [prompt for prompt in prompts if SHORTEST_CHARS <= len(prompt.text) <= LONGEST_CHARS]
+    place = folder / LOCALE
+    rows = []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for prompt in short:
+            wav = ""
+            if prompt.ref_audio is not None:
+                wav = prompt.ref_audio.name
+                copy = place / wav
+                if not copy.exists():
+                    copy.write_bytes(prompt.ref_audio.read_bytes())
+            rows.append(f"{prompt.id}|{prompt.ref_text or ''}|{wav}|{prompt.text}\n")
+        (place / META_NAME).write_text("".join(rows), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write the prompts to {place}: {error}") from None
+    return len(short)
+
+
+def describe(plan: Plan) -> Sequence[str]:
+    """The size in words, for a report."""
+    levels = ", ".join(map(str, plan.concurrency))
+    return (
+        f"{plan.repeats} run(s) of every fault, {plan.clean_runs} of the clean server",
+        f"{plan.requests_per_level} requests at concurrency {levels} each, {plan.solo} of each sent once more alone",
+        f"sentences of {SHORTEST_CHARS} to {LONGEST_CHARS} characters of {DATASET}, judge {plan.judge_model}",
+    )

@@ -1,0 +1,62 @@
+import numpy as np
+import soundfile
+
+from omni_bench.accuracy.clips import Transcript
+from omni_bench.accuracy.own_error import MAX_REFERENCES, own_error, own_error_json, references_of
+from omni_bench.datasets.prompt import Prompt
+
+
+def prompt(folder, index, text="one two three", seconds=1.0, name=None):
+    path = folder / (name or f"ref_{index:02d}.wav")
+    if not path.exists():
+        soundfile.write(path, np.zeros(round(seconds * 24000)), 24000)
+    return Prompt(f"p{index}", "said", text, path, "en")
+
+
+def heard(*texts):
+    return [Transcript("r", text, -0.1, 0.0) for text in texts]
+
+
+def test_distinct_recordings_with_texts_are_taken_in_order_up_to_a_limit(tmp_path):
+    prompts = [prompt(tmp_path, index) for index in range(20)]
+    found = references_of([prompts[0], prompts[0], *prompts])
+    assert [reference.clip.pcm16 for reference in found] == [one.ref_audio for one in prompts[:MAX_REFERENCES]]
+    assert {reference.text for reference in found} == {"one two three"}
+    assert len({reference.clip.request_id for reference in found}) == MAX_REFERENCES
+
+
+def test_what_cannot_be_heard_is_left_out(tmp_path):
+    broken = tmp_path / "broken.wav"
+    broken.write_bytes(b"RIFF but no more")
+    prompts = [
+        Prompt("no-audio", "said", "text", None, "en"),
+        prompt(tmp_path, 1, text=None),
+        prompt(tmp_path, 2, text=""),
+        prompt(tmp_path, 3, seconds=31),
+        prompt(tmp_path, 4, seconds=0),
+        Prompt("broken", "said", "text", broken, "en"),
+        Prompt("gone", "said", "text", tmp_path / "gone.wav", "en"),
+        Prompt("other", "said", "text", tmp_path / "speech.flac", "en"),
+        prompt(tmp_path, 9),
+    ]
+    assert [reference.clip.pcm16.name for reference in references_of(prompts)] == ["ref_09.wav"]
+
+
+def test_the_rates_are_of_the_corpus(tmp_path):
+    references = references_of([prompt(tmp_path, 1, "the cat sat"), prompt(tmp_path, 2, "a dog ran far away")])
+    error = own_error(references, heard("the cat sat", "a dog ran far off"), "en")
+    assert (error.wer, error.utterances, error.words) == (1 / 8, 2, 8)
+    assert own_error_json(error, wanted=True)["own_wer"] == {
+        "wer": 1 / 8,
+        "cer": error.cer,
+        "utterances": 2,
+        "words": 8,
+    }
+
+
+def test_without_recordings_there_is_a_reason_and_no_figure(tmp_path):
+    assert own_error([], [], "en") is None
+    assert own_error(references_of([prompt(tmp_path, 1, text="...")]), heard("you"), "en") is None
+    missing = own_error_json(None, wanted=True)
+    assert missing["own_wer"] is None and "no reference recordings" in missing["own_wer_reason"]
+    assert own_error_json(None, wanted=False)["own_wer_reason"] == "asr.own_error=false"

@@ -1,0 +1,60 @@
+"""The matrix: hits in the cell of their slots, and one picture a level that has more than one slot."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix
+from omni_bench.report.write import write_report
+from omni_bench.store.run_folder import RunFolder
+
+FOUND = {"hits": 2, "pairs": 9, "expected_false_hits": None, "null_pairs": 0, "null_hits": 0, "chance": 0.5}
+FOUND["first"] = None
+
+
+def hit(victim, source, concurrency=2):
+    return {"victim": victim, "source": source, "concurrency": concurrency}
+
+
+def test_hits_are_counted_by_victim_and_source():
+    matrix, elsewhere = slot_matrix([hit("a", "b"), hit("a", "b"), hit("b", "a"), hit("a", "far")], {"a": 0, "b": 1}, 2)
+    assert np.array_equal(matrix, [[0, 2], [1, 0]]) and elsewhere == 1
+
+
+def test_own_references_are_on_the_diagonal_and_unused_slots_are_shown():
+    matrix, elsewhere = slot_matrix([hit("b", "b")], {"a": 0, "b": 1}, 4)
+    assert matrix.shape == (4, 4) and matrix[1, 1] == matrix.sum() == 1 and elsewhere == 0
+
+
+def test_more_in_flight_than_planned_has_room():
+    assert slot_matrix([], {"a": 0, "b": 1, "c": 2}, 2)[0].shape == (3, 3)
+
+
+@pytest.fixture
+def run(runs):
+    run = copy.deepcopy(runs.make_run((1, 2, 4, 8)))
+    for level in run["levels"][:3]:
+        level["cross_talk"] = dict(FOUND)
+    return run
+
+
+def test_levels_of_one_slot_or_unchecked_have_no_picture(run, tmp_path):
+    in_flight = {2: {"a": (0, 10), "b": (0, 10)}}
+    paths = draw_cross_talk(run, [hit("a", "b"), hit("b", "a", 4)], in_flight, tmp_path)
+    assert [path.name for path in paths] == ["cross_talk_c2.png", "cross_talk_c4.png"]
+    pictures = [image.imread(path) for path in paths]
+    assert all(picture.std() > 0.01 for picture in pictures)
+    blank = draw_cross_talk(run, [], in_flight, tmp_path / "blank")
+    assert not np.array_equal(image.imread(blank[0]), pictures[0])
+
+
+def test_the_report_draws_and_links_it(run, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_run(run)
+    write_report(folder)
+    assert "(plots/cross_talk_c2.png)" in folder.report_md.read_text()
+    assert (tmp_path / "plots/cross_talk_c2.png").is_file()

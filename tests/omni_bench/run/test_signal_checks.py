@@ -1,0 +1,83 @@
+"""The signal checks of a level: read from the spooled audio, stored, and read back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.config.schema import RunConfig
+from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.shared_audio import SharedAudio
+from omni_bench.run.results import RequestResult
+from omni_bench.run.signal_checks import is_shared_form, shared_from, shared_records, speaks, with_signal_faults
+
+SHARED = SharedAudio("victim", "owner", 0.5, 1.25, 0.375)
+
+
+def noise(seed):
+    return np.round(np.random.default_rng(seed).normal(size=40_000) * 3000).astype("<i2")
+
+
+def result(folder, name, samples, faults=(), error=None):
+    path = folder / f"{name}.pcm"
+    path.write_bytes(samples.tobytes())
+    size = 2 * len(samples)
+    ended, failed = (None, 9) if error else (9, None)
+    timeline = Timeline(name, name, 2, 0, 0, 0, 1, 1, 1, ended, failed, (1,), (size,), 24_000, 2, 200, error)
+    metrics = request_metrics(timeline, samples.tobytes())
+    return RequestResult(timeline, f"text of {name}", "en", metrics, faults, path)
+
+
+def test_what_is_found_joins_what_was_known(tmp_path):
+    victim, owner = noise(1), noise(2)
+    victim[9000:20_000] = owner[15_000:26_000]
+    requests = (result(tmp_path, "victim", victim, ("truncated",)), result(tmp_path, "owner", owner))
+    checked = with_signal_faults(requests)
+    assert checked[0].faults == ("truncated", "noise", "shared_audio")
+    assert [one.source for one in checked[0].shared] == ["owner"]
+    assert [one.request_id for one in checked] == ["victim", "owner"]
+
+
+def test_failed_requests_and_those_without_audio_stay_as_they_are(tmp_path):
+    failed = result(tmp_path, "failed", noise(1), error=RequestError("disconnected", "made up"))
+    silent = replace(result(tmp_path, "silent", noise(1), ("unchecked",)), audio=None)
+    assert with_signal_faults((failed, silent)) == (failed, silent)
+    assert with_signal_faults(()) == ()
+
+
+def test_shared_audio_goes_to_json_and_back(tmp_path):
+    request = replace(result(tmp_path, "victim", noise(1)), shared=(SHARED,))
+    records = shared_records(request)
+    assert records == [{"source": "owner", "at_s": 0.5, "source_at_s": 1.25, "duration_s": 0.375}]
+    assert shared_from({"request_id": "victim", "shared_audio": records}) == (SHARED,)
+    assert shared_from({"request_id": "victim"}) == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {},
+        [1],
+        [{"source": "a"}],
+        [{"source": 1, "at_s": 0, "source_at_s": 0, "duration_s": 0}],
+        [{"source": "a", "at_s": True, "source_at_s": 0, "duration_s": 0}],
+        [{"source": "a", "at_s": 0, "source_at_s": 0, "duration_s": 0, "victim": "b"}],
+    ],
+)
+def test_other_forms_are_refused(value):
+    assert not is_shared_form(value)
+    assert is_shared_form([])
+
+
+def test_random_weights_do_not_speak():
+    config = RunConfig()
+    config.target.kind = "reference"
+    assert speaks(config)
+    config.reference.checkpoint = "random"
+    assert not speaks(config)
+    config.target.kind = "external"
+    assert speaks(config)
+    config.checks.signal = False
+    assert not speaks(config)

@@ -1,0 +1,54 @@
+"""One judge, every distinct recording once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omni_bench.accuracy.clips import Clip, Transcript
+from omni_bench.accuracy.resolve import JudgeSpec
+from omni_bench.config.schema import AsrConfig
+from omni_bench.errors import AccuracyError
+from omni_bench.selftest import hearing
+
+
+@pytest.fixture
+def ear(monkeypatch):
+    asked = []
+
+    def transcribe(clips, asr, language, on_progress=None, *, spec=None):
+        asked.append([clip.request_id for clip in clips])
+        assert len(set(asked[-1])) == len(asked[-1])
+        return [Transcript(clip.request_id, f"heard {np.asarray(clip.pcm16).sum()}", -0.1, 0.0) for clip in clips]
+
+    monkeypatch.setattr(hearing, "transcribe", transcribe)
+    made = hearing.Ear(AsrConfig(kind="whisper"), object.__new__(JudgeSpec), "en")
+    made.asked = asked
+    return made
+
+
+def clip(name, value):
+    return Clip(name, np.full(10, value, dtype=np.int16), 24000)
+
+
+def test_equal_recordings_are_heard_once_and_keep_their_own_ids(ear):
+    found = ear([clip("a", 1), clip("b", 2), clip("c", 1)], None, "en")
+    assert [one.request_id for one in found] == ["a", "b", "c"]
+    assert [one.text for one in found] == ["heard 10", "heard 20", "heard 10"]
+    assert len(ear.asked[0]) == ear.distinct == 2
+
+
+def test_what_is_known_is_not_asked_again(ear):
+    ear([clip("a", 1)], None, "en")
+    ear([clip("z", 1)], None, "en")
+    assert len(ear.asked) == 1
+
+
+def test_the_rate_belongs_to_the_recording(ear):
+    ear([clip("a", 1), Clip("a", np.full(10, 1, dtype=np.int16), 16000)], None, "en")
+    assert ear.distinct == 2
+
+
+def test_a_missing_file_is_named(ear, tmp_path):
+    with pytest.raises(AccuracyError, match=r"gone\.wav"):
+        ear([Clip("a", tmp_path / "gone.wav", 24000)], None, "en")

@@ -1,0 +1,78 @@
+"""The matrix for people and programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from omni_bench.selftest.cases import CLEAN, Case
+from omni_bench.selftest.matrix import Alarm, CaseRun, SelftestResult, group_by_case
+from omni_bench.selftest.report import clean_line, matrix_rows, render, rows, to_json
+
+FACTS = {
+    "plan": ["1 run(s) of every fault"],
+    "judge": {"name": "tiny.en", "sha256": "ab" * 32},
+    "recordings": 24,
+    "distinct_recordings": 20,
+    "command": ["omni-bench", "selftest", "--quick"],
+    "harness": {"version": "0.1.0", "commit": "0123456789abcdef", "dirty": False},
+    "hardware": {"cpu": "Fast CPU 9000", "cpu_cores": 2},
+    "software": {},
+}
+SWAP = Case("swap|streams", "wire", "two requests swap", ("cross_talk", "wer"), 2, (), "issue 1")
+SLOW = Case("slow_5", "speed", "5 % slower", ("ab",), 1, ())
+
+
+def make(*alarms, clean_alarms=(), problem=None):
+    clean = CaseRun(Case(CLEAN, CLEAN, "as it should be", (), 1, ()), 0, "clean/0", tuple(clean_alarms), 1.0)
+    fault = CaseRun(SWAP, 0, "swap/0", tuple(alarms), 2.0, problem)
+    return SelftestResult(group_by_case([clean, fault]), (SLOW,), 63.2, FACTS)
+
+
+def test_a_caught_fault_shows_by_whom_and_where():
+    result = make(Alarm("wer", 4, "words"), Alarm("cross_talk", 4, "c4-0001"), Alarm("noise", 4, "x"))
+    table = {row[0]: row for row in rows(result)}
+    assert table["swap|streams"][3] == "1/1"
+    # those named in advance come first, in their order
+    assert table["swap|streams"][4] == "cross_talk (c=4, 1/1), wer (c=4, 1/1), noise (c=4, 1/1)"
+    assert table["slow_5"][3] == "n/a"
+    assert table[CLEAN][3] == "0/1 alarms"
+
+
+def test_a_missed_fault_is_loud():
+    result = make(Alarm("noise", 4, "x"))
+    assert "MISSED" in rows(result)[1][3]
+    assert "NOT every fault" in render(result)
+    assert not to_json(result)["ok"]
+
+
+def test_a_run_that_could_not_be_judged_says_why():
+    assert "not judged: no run.json" in rows(make(problem="no run.json"))[1][4]
+
+
+def test_the_matrix_marks_what_was_named_in_advance():
+    headers, body = matrix_rows(make(Alarm("wer", 4, "words"), Alarm("noise", 1, "x")))
+    cells = dict(zip(headers, body[1], strict=True))
+    assert cells == {"fault": "swap\\|streams", "cross\\_talk": "**–**", "wer": "**c=4**", "noise": "c=1"}
+
+
+def test_the_rate_of_false_alarms_has_its_interval():
+    assert "0 of 1 runs raised an alarm, 0% (95 % interval 0.0% to 97.5%" in clean_line(make())
+    assert "1 of 1" in clean_line(make(clean_alarms=[Alarm("clicks", 4, "x")]))
+
+
+def test_the_report_is_safe_markdown_with_evidence_and_command():
+    text = render(make(Alarm("wer", 4, "asked for <b>, spoke |")))
+    assert "omni-bench selftest --quick" in text
+    assert "&lt;b&gt;" in text and "spoke \\|" in text
+    assert "issue 1" in text and "Fast CPU 9000" in text and "0123456789ab" in text
+
+
+def test_json_is_complete():
+    document = json.loads(json.dumps(to_json(make(Alarm("wer", 4, "words")))))
+    assert document["ok"] and document["clean"]["runs"] == 1
+    fault = document["cases"][1]
+    assert fault["caught"] == 1 and fault["runs"][0]["alarms"][0]["detector"] == "wer"
+    assert document["skipped"][0]["name"] == "slow_5"
+    assert document["clean"]["rate_high"] == pytest.approx(0.975)
