@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import poisson
-
 # From here on the scores of the null fall off exponentially, as those of local alignments do (Karlin and
 # Altschul 1990). With fewer scores beyond it than MIN_TAIL their rate of decay is taken from the
 # evaluation instead (reports/cross_talk.md).
@@ -59,6 +57,8 @@ def chance_of(hit_scores: Sequence[float], pairs: int, null: Null) -> float | No
     """
     if not hit_scores:
         return None
+    from scipy.stats import poisson  # slow to import, and needed only where there is a hit
+
     many = float(poisson.sf(len(hit_scores) - 1, pairs * (null.hits + 1) / (null.pairs + 1)))
     strong = -math.expm1(-pairs * null.share_of(max(hit_scores)))
     return min(1.0, 2 * min(many, strong))

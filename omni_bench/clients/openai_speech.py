@@ -115,7 +115,7 @@ async def stream_request(
     planned: PlannedRequest,
     payload: bytes,
     *,
-    concurrency: int,
+    concurrency: Level,
     scheduled_ns: int,
     options: WireOptions,
     abort: AbortSwitch,

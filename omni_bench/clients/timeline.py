@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omni_bench.levels import Level
+
 
 @dataclass(frozen=True)
 class RequestError:
@@ -36,7 +38,7 @@ ERROR_KINDS = (
 class Timeline:
     """One request from plan to end.
 
-    ``scheduled_ns``: when the load plan wanted it to start. ``started_ns``: when the client
+    ``concurrency``: the level it belongs to, a Rate in an open loop.     ``scheduled_ns``: when the load plan wanted it to start. ``started_ns``: when the client
     began to send it. ``headers_ns``: response headers complete. ``first_byte_ns``: first
     byte of the body. ``first_audio_ns``: first byte of audio payload (headers of the
     container do not count). ``ended_ns``: last byte of a clean end of stream, None if it
@@ -49,7 +51,7 @@ class Timeline:
 
     request_id: str
     prompt_id: str
-    concurrency: int
+    concurrency: Level
     seed: int | None
     scheduled_ns: int
     started_ns: int

@@ -8,10 +8,11 @@ from typing import Any
 
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import StoreError
+from omni_bench.levels import level_fields, level_of
 
 _FIELD_NAMES = tuple(field.name for field in fields(Timeline))
 _TEXT_FIELDS = ("request_id", "prompt_id")
-_INT_FIELDS = ("concurrency", "scheduled_ns", "started_ns", "sample_width_bytes")
+_INT_FIELDS = ("scheduled_ns", "started_ns", "sample_width_bytes")
 _OPTIONAL_INT_FIELDS = (
     "seed",
     "headers_ns",
@@ -27,10 +28,14 @@ _ADDED_FIELDS = {"chunk_ends": ()}  # not in lines of schema 1.0
 
 
 def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
-    """All fields of a timeline as JSON values: tuples become lists, the error an object or null."""
+    """All fields of a timeline as JSON values: tuples become lists, the error an object or null.
+
+    The level is ``concurrency``, or ``rate_hz`` beside a ``concurrency`` of null (:mod:`omni_bench.levels`).
+    """
     values: dict[str, Any] = {name: getattr(timeline, name) for name in _FIELD_NAMES}
     for name in (*_INT_LIST_FIELDS, "chunk_ends"):
         values[name] = list(values[name])
+    values |= level_fields(timeline.concurrency)
     if timeline.error is not None:
         values["error"] = {"kind": timeline.error.kind, "message": timeline.error.message}
     return values
@@ -50,6 +55,10 @@ def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
         _expect(known, name, isinstance(known[name], str), "a string")
     for name in _INT_FIELDS:
         _expect(known, name, _is_int(known[name]), "an integer")
+    if values.get("rate_hz") is None:
+        _expect(known, "concurrency", _is_int(known["concurrency"]), "an integer")
+    else:
+        known["concurrency"] = level_of(values)
     for name in _OPTIONAL_INT_FIELDS:
         _expect(known, name, known[name] is None or _is_int(known[name]), "an integer or null")
     for name in _INT_LIST_FIELDS:

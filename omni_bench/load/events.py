@@ -9,6 +9,7 @@ from typing import Any, Union
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.timeline import Timeline
 from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
+from omni_bench.levels import Level, level_fields, level_of
 from omni_bench.load.lag import LoopLag
 from omni_bench.load.plan import LevelPlan, PlannedRequest
 
@@ -26,7 +27,9 @@ class LevelJob:
 
     def to_dict(self) -> dict[str, Any]:
         """The job as JSON values."""
-        return asdict(self)
+        values = asdict(self)
+        values["plan"] |= level_fields(self.plan.concurrency)
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> LevelJob:
@@ -34,9 +37,10 @@ class LevelJob:
         plan = values["plan"]
         return cls(
             plan=LevelPlan(
-                concurrency=plan["concurrency"],
+                concurrency=level_of(plan),
                 warmup=tuple(PlannedRequest(**planned) for planned in plan["warmup"]),
                 measured=tuple(PlannedRequest(**planned) for planned in plan["measured"]),
+                max_in_flight=plan["max_in_flight"],
             ),
             speech_url=values["speech_url"],
             health_url=values["health_url"],
@@ -66,7 +70,7 @@ class RequestFinished:
 class WarmupDone:
     """The warm-up of a level is over; the measured phase begins."""
 
-    concurrency: int
+    concurrency: Level
     completed: int
     failed: int
 
@@ -79,7 +83,7 @@ class LevelDone:
     (None if it was over before the first sample).
     """
 
-    concurrency: int
+    concurrency: Level
     window_start_ns: int
     window_end_ns: int
     peak_in_flight: int
@@ -102,17 +106,22 @@ def event_to_dict(event: LoadEvent) -> dict[str, Any]:
     if isinstance(event, RequestFinished):
         return {"event": "finished", "timeline": timeline_to_dict(event.timeline)}
     names = {RequestStarted: "started", WarmupDone: "warmup_done", LevelDone: "level_done", WorkerError: "error"}
-    return {"event": names[type(event)], **asdict(event)}
+    values = {"event": names[type(event)], **asdict(event)}
+    if isinstance(event, (WarmupDone, LevelDone)):
+        values |= level_fields(event.concurrency)
+    return values
 
 
 def event_from_dict(values: Mapping[str, Any]) -> LoadEvent:
     """The inverse of :func:`event_to_dict`. Raises KeyError, TypeError or StoreError for anything else."""
-    fields = {name: value for name, value in values.items() if name != "event"}
+    fields = {name: value for name, value in values.items() if name not in ("event", "rate_hz")}
+    if values["event"] in ("warmup_done", "level_done"):
+        fields["concurrency"] = level_of(values)
     match values["event"]:
         case "started":
             return RequestStarted(**fields)
         case "finished":
-            return RequestFinished(timeline_from_dict(fields["timeline"]))
+            return RequestFinished(timeline_from_dict(values["timeline"]))
         case "warmup_done":
             return WarmupDone(**fields)
         case "level_done":

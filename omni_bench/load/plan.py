@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omni_bench.clients.openai_speech import build_body
 from omni_bench.errors import ConfigError, DatasetError
+from omni_bench.levels import Level, level_name
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.config.schema import ClientConfig, LoadConfig
@@ -33,11 +34,15 @@ class PlannedRequest:
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """One level of the sweep: its warm-up, which is never counted, and its measured requests."""
+    """One level of the sweep: its warm-up, which is never counted, and its measured requests.
 
-    concurrency: int
+    ``max_in_flight``: the cap of an open loop, whose ``concurrency`` is a Rate; None in a closed loop.
+    """
+
+    concurrency: Level
     warmup: tuple[PlannedRequest, ...]
     measured: tuple[PlannedRequest, ...]
+    max_in_flight: int | None = None
 
 
 def requests_in_level(load: LoadConfig, concurrency: int) -> int:
@@ -91,21 +96,30 @@ def build_level_plans(prompts: Sequence[Prompt], load: LoadConfig, client: Clien
     for concurrency in load.concurrency:
         measured = []
         for number in range(requests_in_level(load, concurrency)):
-            request_id = f"c{concurrency}-{number:04d}"
-            measured.append(_planned(request_id, prompts[taken], client, taken, warmup=False))
+            request_id = f"{level_name(concurrency)}-{number:04d}"
+            measured.append(planned_request(request_id, prompts[taken], client, taken, warmup=False))
             taken += 1
         warmup = []
         for number in range(load.warmup_per_slot * concurrency):
             prompt = pool[warmed_up % len(pool)]
-            request_id = f"c{concurrency}-w{number:04d}"
-            warmup.append(_planned(request_id, prompt, client, measured_count + warmed_up, warmup=True))
+            request_id = f"{level_name(concurrency)}-w{number:04d}"
+            warmup.append(planned_request(request_id, prompt, client, measured_count + warmed_up, warmup=True))
             warmed_up += 1
         levels.append(LevelPlan(concurrency=concurrency, warmup=tuple(warmup), measured=tuple(measured)))
     first = load.rotate_levels % len(levels) if levels else 0
     return levels[first:] + levels[:first]
 
 
-def _planned(request_id: str, prompt: Prompt, client: ClientConfig, index: int, *, warmup: bool) -> PlannedRequest:
+def planned_request(
+    request_id: str,
+    prompt: Prompt,
+    client: ClientConfig,
+    index: int,
+    *,
+    warmup: bool,
+    scheduled_offset_ns: int | None = None,
+) -> PlannedRequest:
+    """Request number ``index`` of a run, with its body and seed."""
     seed = None if client.seed is None else client.seed + index
     return PlannedRequest(
         request_id=request_id,
@@ -113,7 +127,7 @@ def _planned(request_id: str, prompt: Prompt, client: ClientConfig, index: int, 
         body=build_body(prompt, client, seed),
         seed=seed,
         warmup=warmup,
-        scheduled_offset_ns=None,
+        scheduled_offset_ns=scheduled_offset_ns,
     )
 
 

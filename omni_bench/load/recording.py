@@ -8,6 +8,7 @@ from pathlib import Path
 from omni_bench.clients.openai_speech import SAMPLE_WIDTH_BYTES
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.load.lag import LoopLag
+from omni_bench.levels import Level
 from omni_bench.load.plan import PlannedRequest
 
 
@@ -22,7 +23,7 @@ class LevelRecording:
     entered. ``interrupted``: the user stopped it; ``target_died``: the server did.
     """
 
-    concurrency: int
+    concurrency: Level
     timelines: tuple[Timeline, ...]
     warmup: tuple[Timeline, ...]
     audio: dict[str, Path]
@@ -32,7 +33,7 @@ class LevelRecording:
     peak_in_flight: int
 
 
-def unsent_timeline(planned: PlannedRequest, concurrency: int, error: RequestError, now_ns: int) -> Timeline:
+def unsent_timeline(planned: PlannedRequest, concurrency: Level, error: RequestError, now_ns: int) -> Timeline:
     """The timeline of a request that was given up before it was sent: it begins and fails at ``now_ns``."""
     return Timeline(
         request_id=planned.request_id,

@@ -42,9 +42,10 @@ def abrupt_falls(samples: np.ndarray, active: float, sample_rate_hz: int) -> lis
 
     ``samples``: float [n] in −1..1; ``active``: RMS of the speech. Speech breaks off where the
     RMS of 10 ms is within 15 dB of ``active``, and the peak of the next 40 ms is 25 dB below that
-    RMS. Natural decay has both windows on one slope: at most 16 dB over the clean recordings of
-    ``reports/audio_checks.md``. Fades under about 20 ms into silence still count. A hole that begins in a quiet
-    sound cannot be told from a pause here, nor one filled with noise that loud.
+    RMS. Natural decay has both windows on one slope: at most 13.7 dB over the clean recordings of
+    ``reports/audio_checks.md``, 15.3 dB over 40 more clips of the teacher.
+    Fades under about 20 ms into silence still count. A hole that begins in a quiet sound cannot be
+    told from a pause here, nor one filled with noise that loud.
     """
     fall = fall_db(samples, active, sample_rate_hz)
     block = max(1, round(BLOCK_S * sample_rate_hz))
@@ -87,8 +88,9 @@ def onset_ratios(samples: np.ndarray, active: float, sample_rate_hz: int) -> tup
 
     Only steps of a fifth of ``active`` or more count that follow 40 ms with a peak below that
     and lead into 10 ms above it, after speech was heard. The burst of a "p" or "t" rises over
-    several samples: at most 4.3 over the clean recordings, while audio that was cut anywhere in a
-    loud sound begins with 40 and more.
+    several samples: at most 2.9 over the clean recordings of ``reports/audio_checks.md`` (4.3 over
+    40 more clips of the teacher, with half the limit on the step). Pieces cut out of other clips
+    begin with 31 in the median; those that begin near a zero crossing or softly are missed.
     """
     quiet, loud = round(QUIET_S * sample_rate_hz), round(BEFORE_S * sample_rate_hz)
     limit = active * 10 ** (ONSET_DB / 20)

@@ -82,8 +82,9 @@ def has_clicks(evidence: EdgeEvidence) -> bool:
     """True if one request's own edges prove it: p ≤ 1e-6, and on average 2 or more of surprise an edge.
 
     The second limit keeps a slight roughness, which a very long response would make
-    significant, from counting. Clean clips: p 0.5 and higher, mean below 1; decoded without left context:
-    median 1e-6, mean 3.2 and higher. At least two edges are needed to reach the first.
+    significant, from counting. Clean clips of ``reports/audio_checks.md``: p 0.5 and higher, mean
+    below 1; decoded without left context: p 1e-6 in the median, mean 3.2 and higher. At least
+    two edges are needed to reach the first.
     """
     return evidence.p_value <= REQUEST_P and evidence.mean >= MEAN_SURPRISE
 

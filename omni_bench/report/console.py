@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.report.format import hardware_name, target_name
+from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.hearing import own_error_line, voices_line
 from omni_bench.report.table import level_headers, level_rows
 
@@ -49,9 +49,11 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
 
 
 def notes(run: Mapping[str, Any]) -> list[str]:
-    """What the table is to be read with: the judge's own error, and voices if they were compared."""
+    """What the table is to be read with: injected faults, the judge's own error, and voices if they were compared."""
     judge = run["provenance"]["judge"] or {}
-    lines = [own_error_line(run), voices_line(run) if judge.get("speaker_encoder") else None]
+    faults = injected_faults(run)
+    injected = f"FAULT INJECTED on purpose: {', '.join(faults)}" if faults else None
+    lines = [injected, own_error_line(run), voices_line(run) if judge.get("speaker_encoder") else None]
     return [line for line in lines if line]
 
 

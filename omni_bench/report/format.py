@@ -98,3 +98,14 @@ def hardware_name(run: Mapping[str, Any]) -> str:
         return hardware["gpus"][0]["name"]
     cores = f", {hardware['cpu_cores']} cores" if hardware["cpu_cores"] else ""
     return f"{hardware['cpu'] or 'CPU (model unknown)'}{cores}"
+
+
+def injected_faults(run: Mapping[str, Any]) -> list[str]:
+    """The faults that were switched on for this run, in the server or at the wire; [] if it was left alone."""
+    faults = []
+    if (inside := server_says(run, "fault")) is not None:
+        faults.append(f"reference.fault={inside}")
+    wire = run["provenance"]["target"]["description"].get("chaos")
+    if isinstance(wire, Mapping) and wire.get("name"):
+        faults.append(f"target.chaos={wire['name']}")
+    return faults

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.report.cross_talk import cross_talk_section, source_name
-from omni_bench.report.format import NA, code_block, escape_markdown, fixed, hardware_name, server_says, target_name
+from omni_bench.report.format import (
+    NA,
+    code_block,
+    escape_markdown,
+    fixed,
+    hardware_name,
+    injected_faults,
+    server_says,
+    target_name,
+)
 from omni_bench.report.hearing import own_error_line, voices_line, voices_section
 from omni_bench.report.parity import parity_section
 from omni_bench.report.table import (
@@ -44,6 +53,7 @@ def render_report(
     parts = [
         f"# omni-bench: {escape_markdown(run['scenario'])}",
         _facts(run),
+        _injected(run),
         _verdict(run),
         level_table(run) if run["levels"] else "No level was measured.",
         _legend(run),
@@ -93,6 +103,11 @@ def _prompt_counts(prompts: Mapping[str, Any]) -> str:
     if "measured" not in prompts:
         return str(prompts["count"])
     return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
+
+
+def _injected(run: Mapping[str, Any]) -> str | None:
+    faults = ", ".join(f"`{escape_markdown(fault)}`" for fault in injected_faults(run))
+    return f"> **FAULT INJECTED on purpose**: {faults}. These figures say nothing about the server." if faults else None
 
 
 def _verdict(run: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,6 @@ from typing import Any
 from omni_bench.accuracy.clips import Clip
 from omni_bench.accuracy.own_error import Reference, own_error_json, references_of
 from omni_bench.accuracy.resolve import JudgeSpec, describe_judge
-from omni_bench.accuracy.speaker_encoder import describe_encoder, load_speaker_encoder
 from omni_bench.accuracy.voices import VoicePrint, VoiceSimilarity, compare_level, voice_prints
 from omni_bench.config.schema import AsrConfig, RunConfig
 from omni_bench.datasets.load import load_prompts
@@ -24,7 +23,13 @@ NOT_JUDGED = "judging did not finish"
 def check_speaker_encoder(config: RunConfig) -> None:
     """Raise AccuracyError, with the command that brings it, if the run wants a speaker encoder that is not here."""
     if config.checks.speaker_similarity:
-        describe_encoder()
+        _describe_encoder()
+
+
+def _describe_encoder() -> str:
+    from omni_bench.accuracy.speaker_encoder import describe_encoder  # brings torch
+
+    return describe_encoder()
 
 
 def references_for(config: RunConfig, prompts: Sequence[Prompt]) -> list[Reference]:
@@ -46,7 +51,7 @@ def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, config: RunConfig) -
     return {
         **describe_judge(spec),
         **_own_error(verdicts, config.asr),
-        "speaker_encoder": describe_encoder() if asked else None,
+        "speaker_encoder": _describe_encoder() if asked else None,
     }
 
 
@@ -70,6 +75,8 @@ def with_voices(
     """
     if not config.checks.speaker_similarity:
         return verdicts
+    from omni_bench.accuracy.speaker_encoder import load_speaker_encoder  # brings torch
+
     encoder = load_speaker_encoder()
     voices: dict[str, VoiceSimilarity] = {}
     known: dict[Any, VoicePrint] = {}

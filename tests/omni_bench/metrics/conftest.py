@@ -1,5 +1,9 @@
 """Hand-made timelines: times in ms after a base, chunks in samples."""
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -7,6 +11,11 @@ from omni_bench.clients.timeline import RequestError, Timeline
 
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")
+
+# the tests are no package: this makes `from voices import speech` work in the tests of the signal checks
+_SPEC = importlib.util.spec_from_file_location("voices", Path(__file__).with_name("voices.py"))
+sys.modules["voices"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sys.modules["voices"])
 
 BASE_NS = 5_000_000_000
 RATE_HZ = 24_000

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.metrics.validity import INVALID_REASONS, audio_faults, speaking_time
+from omni_bench.metrics.validity import INVALID_REASONS, audio_faults, delivery_faults, speaking_time
 
 RATE = 24_000
 TEXT = "x" * 42  # three seconds
@@ -91,3 +91,48 @@ def test_any_bytes_are_judged_with_known_names(audio, text):
     reasons = audio_faults(audio, RATE, text, "en")
     assert set(reasons) <= set(INVALID_REASONS)
     assert list(reasons) == sorted(reasons, key=INVALID_REASONS.index)
+
+
+def test_audio_that_came_in_crumbs_has_no_times(make_timeline):
+    crumbs = [(10 + 0.5 * index, 1) for index in range(200)]
+    assert delivery_faults(make_timeline(chunks=[*crumbs, (200, 24_000)])) == ("slow_drip",)
+    late = [(10, 2400), (20, 2400), *((30 + index, 1) for index in range(16)), (60, 2400)]
+    assert delivery_faults(make_timeline(chunks=late)) == ("slow_drip",)
+    assert delivery_faults(make_timeline(chunks=late[:-2])) == (), "fifteen of them are no habit"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reasons"),
+    [
+        ([(10, 1), (11, 2400)], ()),  # the end of a segment that was full of headers, then the next one
+        ([(10, 1), (11, 1), (12, 2400)], ("slow_drip",)),
+        ([(10, 23), (210, 2400)], ("slow_drip",)),  # 200 ms for the second crumb: no packet at 10 ms
+        ([(10, 23), (110, 2400)], ()),
+        ([(10, 24), (900, 2400)], ()),  # a whole millisecond: short, but it can be played
+        ([(10, 5)], ()),  # not a millisecond in all: truncated, and named so elsewhere
+        ([], ()),
+    ],
+)
+def test_the_first_packet_can_be_played(make_timeline, chunks, reasons):
+    assert delivery_faults(make_timeline(chunks=chunks)) == reasons
+
+
+@given(st.lists(st.integers(25, 5000), min_size=1, max_size=60), st.integers(30, 1460), st.integers(24, 48_000))
+def test_no_network_makes_an_honest_server_drip(make_timeline, writes, segment_samples, rate_hz):
+    """Each write of a millisecond or more, cut into full segments and a remainder that arrives by itself."""
+    segment_samples = max(segment_samples, -(-rate_hz // 1000))
+    reads = []
+    for samples in writes:
+        samples = max(samples, -(-rate_hz // 1000))
+        whole, rest = divmod(samples, segment_samples)
+        reads += [segment_samples] * whole + [rest] * bool(rest)
+    chunks = [(10 + index, samples) for index, samples in enumerate(reads)]
+    assert delivery_faults(make_timeline(chunks=chunks, rate_hz=rate_hz)) == ()
+
+
+def test_failed_requests_and_unknown_rates_are_not_judged_for_delivery(make_timeline):
+    crumbs = [(10 + index, 1) for index in range(30)]
+    assert delivery_faults(make_timeline(chunks=crumbs)) == ("slow_drip",)
+    assert delivery_faults(make_timeline(chunks=crumbs, failed="timeout")) == ()
+    assert delivery_faults(make_timeline(chunks=crumbs, rate_hz=None)) == ()
+    assert set(delivery_faults(make_timeline(chunks=crumbs))) <= set(INVALID_REASONS)

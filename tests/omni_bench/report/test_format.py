@@ -82,3 +82,11 @@ def test_target_name(runs):
     assert name({"model": "tiny"}, {}) == "reference (tiny)"
     assert name({}, {"client": {"model": "big"}}) == "reference (big)"
     assert name({"model": 3}, {"client": None}) == "reference"
+
+
+def test_injected_faults_are_named_wherever_they_were_switched_on(runs):
+    clean = runs.make_run((1,))
+    assert fmt.injected_faults(clean) == []
+    faulty = runs.make_run((1,), provenance=runs.make_provenance(health={**runs.CPU_HEALTH, "fault": "graph_rng"}))
+    faulty["provenance"]["target"]["description"]["chaos"] = {"name": "cut"}
+    assert fmt.injected_faults(faulty) == ["reference.fault=graph_rng", "target.chaos=cut"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from omni_bench.accuracy import speaker_encoder
 from omni_bench.accuracy.clips import load_samples_16k
 from omni_bench.config.schema import ChecksConfig
 from omni_bench.datasets.prompt import Prompt
@@ -37,8 +38,8 @@ def with_voices(config, monkeypatch):
         own, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
         return [hearing.VoicePrint(other if clip.request_id in strange else own, own, own) for clip in clips]
 
-    monkeypatch.setattr(hearing, "load_speaker_encoder", lambda: None)
-    monkeypatch.setattr(hearing, "describe_encoder", lambda: "encoder 1.0")
+    monkeypatch.setattr(speaker_encoder, "load_speaker_encoder", lambda: None)
+    monkeypatch.setattr(speaker_encoder, "describe_encoder", lambda: "encoder 1.0")
     monkeypatch.setattr(hearing, "voice_prints", prints)
     load = replace(config.load, requests_per_level=12)
     checks = replace(config.checks, speaker_similarity=True)
@@ -123,7 +124,7 @@ def test_an_encoder_that_is_asked_for_and_missing_ends_the_run_before_it_begins(
     def missing():
         raise AccuracyError("speaker similarity: pip install it")
 
-    monkeypatch.setattr(hearing, "describe_encoder", missing)
+    monkeypatch.setattr(speaker_encoder, "describe_encoder", missing)
     asking = replace(config, checks=ChecksConfig(speaker_similarity=True))
     with pytest.raises(AccuracyError, match="pip install it"):
         run(asking, tmp_path / "run")

@@ -1,0 +1,92 @@
+"""Samples of a neighbour are found and its request is named; what may legitimately be equal is not."""
+
+import numpy as np
+import pytest
+from voices import RATE, speech
+
+from omni_bench.metrics.shared_audio import Clip, SharedAudio, find_shared_audio, may_share
+
+S = 1_000_000_000
+
+
+def clip(name, text=None, seed=0, started=0, finished=S, rate=RATE):
+    return Clip(name, text or f"text of {name}", seed, started, finished, rate)
+
+
+def find(samples, clips=None):
+    return find_shared_audio(clips or [clip(name) for name in samples], samples.__getitem__)
+
+
+def spoilt(length=9000, at=20_000, source_at=42_000):
+    samples = {"victim": speech(seed=1).copy(), "owner": speech(seed=2)}
+    samples["victim"][at : at + length] = samples["owner"][source_at : source_at + length]
+    return samples
+
+
+def test_clean_requests_share_nothing():
+    assert find({str(seed): speech(seed=seed) for seed in range(6)}) == []
+
+
+def test_the_victim_and_its_source_are_named():
+    assert find(spoilt()) == [SharedAudio("victim", "owner", 20_000 / RATE, 42_000 / RATE, 9000 / RATE)]
+
+
+def test_the_order_of_the_requests_does_not_matter():
+    samples = spoilt()
+    clips = [clip("owner"), clip("victim")]
+    assert find(samples, clips) == find(samples)
+
+
+def test_a_stretch_with_smooth_joins_names_both():
+    rng = np.random.default_rng(0)
+    noise = {name: np.round(rng.normal(size=30_000) * 2000).astype("<i2") for name in ("a", "b")}
+    noise["a"][10_000:15_000] = noise["b"][3000:8000]
+    assert {(one.victim, one.source) for one in find(noise)} == {("a", "b"), ("b", "a")}
+
+
+def test_equal_beginnings_are_no_fault_but_the_same_later_is():
+    first, second = speech(seed=1), speech(seed=2).copy()
+    second[:30_000] = first[:30_000]
+    assert find({"a": first, "b": second}) == []
+    second[100] += 1
+    assert len(find({"a": first, "b": second})) >= 1
+
+
+def test_inaudible_and_short_stretches_are_no_evidence():
+    assert find(spoilt(length=900)) == []
+    samples = {"a": speech(seed=1) // 500, "b": speech(seed=2) // 500}
+    samples["a"][5000:40_000] = samples["b"][9000:44_000]
+    assert find(samples) == []
+
+
+def test_equal_tones_are_no_evidence():
+    tone = np.round(8000 * np.sin(2 * np.pi * 220 * np.arange(4 * RATE) / RATE)).astype("<i2")
+    assert find({"a": tone[:50_000], "b": tone[1000:90_000]}) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (clip("a"), clip("b"), True),
+        (clip("a", started=3 * S, finished=4 * S), clip("b", finished=S), True),
+        (clip("a", started=30 * S, finished=31 * S), clip("b", finished=S), False),
+        (clip("a", text="Same."), clip("b", text="Same."), False),
+        (clip("a", text="Well. I go"), clip("b", text="He left. Well!"), False),
+        (clip("a", seed=1, text="Well I go"), clip("b", seed=2, text="Well I stay"), True),
+        (clip("a"), clip("b", rate=16_000), False),
+    ],
+)
+def test_which_requests_are_compared(one, other, expected):
+    assert may_share(one, other) is expected
+    assert may_share(other, one) is expected
+
+
+def test_hostile_input():
+    empty, short = np.zeros(0, "<i2"), np.ones(10, "<i2")
+    assert find({"a": empty, "b": short, "c": np.zeros(RATE, "<i2")}) == []
+    assert find({}) == []
+
+
+def test_the_same_answer_to_everything_is_a_common_beginning():
+    answer = speech()
+    assert find({str(number): answer for number in range(5)}) == []
