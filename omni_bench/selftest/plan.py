@@ -19,7 +19,7 @@ SEEDS_APART = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """Size of a self-test. ``solo``: requests of each level that are sent once more alone."""
+    """Size of a self-test. ``solo``: requests of each level that are sent once more alone (and two of them twice)."""
 
     concurrency: tuple[int, ...]
     requests_per_level: int
@@ -53,8 +53,8 @@ class Plan:
         ]
 
 
-QUICK = Plan(concurrency=(4,), requests_per_level=8, solo=4, repeats=1, clean_runs=2, judge_model="tiny.en")
-FULL = Plan(concurrency=(2, 4), requests_per_level=8, solo=4, repeats=3, clean_runs=20, judge_model="tiny.en")
+QUICK = Plan(concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en")
+FULL = Plan(concurrency=(2, 4), requests_per_level=6, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
 def write_prompts(folder: Path) -> int:
