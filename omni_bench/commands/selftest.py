@@ -35,6 +35,7 @@ def selftest_command(
     repeats: int | None,
     clean_runs: int | None,
     out: str | None,
+    resume: bool,
     arguments: Sequence[str],
 ) -> int:
     """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
@@ -47,14 +48,14 @@ def selftest_command(
     plan = replace(plan, clean_runs=max(plan.clean_runs if clean_runs is None else clean_runs, plan.repeats))
     faults = chosen_faults(only)
     folder = (Path(out) if out is not None else DEFAULT_ROOT / utc_folder_name()).absolute()
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"--out {folder} is not empty; choose a folder that does not exist yet")
+    if folder.exists() and any(folder.iterdir()) and not resume:
+        raise ConfigError(f"--out {folder} is not empty; choose another folder, or go on with --resume")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with RunProgress() as progress:
             result = run_selftest(plan, faults, folder, progress, ["omni-bench", *arguments])
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the runs so far are in {folder}") from None
+        raise KeyboardInterrupt(f"the runs so far are in {folder}; go on with --out {folder} --resume") from None
     document = json_bytes(to_json(result), JSON_NAME)
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     text = render(result)

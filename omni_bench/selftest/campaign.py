@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
 from omni_bench.targets.create import create_target
 
 PROMPTS = "prompts"
+RUN_JSON = "run.json"
 SHARED_SERVER_LOG = "server.log"
 
 
@@ -54,7 +56,8 @@ def run_selftest(
 ) -> SelftestResult:
     """Run clean server and ``faults`` into ``out`` and judge what came back.
 
-    A run that a fault makes impossible is a finding, not an error. Raises OmniBenchError for what
+    A run that a fault makes impossible is a finding, not an error. Runs that ``out`` holds already are not made
+    again. Raises OmniBenchError for what
     makes the self-test itself impossible (no judge, no disk), KeyboardInterrupt for Ctrl-C.
     """
     begun = time.monotonic()
@@ -101,9 +104,12 @@ def _run_all(
     done: list[_Heard] = []
 
     def go(job: _Job, more: Sequence[str] = ()) -> None:
-        config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
         begun = time.monotonic()
-        problem = _one_run(config, job, command)
+        problem = None
+        if not (job.folder / RUN_JSON).is_file():  # a self-test that goes on keeps the runs that came to their end
+            shutil.rmtree(job.folder, ignore_errors=True)
+            config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
+            problem = _one_run(config, job, command)
         run_json, answers, unreadable = _read(job.folder)
         duration_s = time.monotonic() - begun
         done.append(_Heard(job, run_json, answers, duration_s, unreadable and (problem or unreadable)))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reference_impl.faults.catalogue import FAULTS
-
 from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.config.explain import alternatives
 from omni_bench.errors import ConfigError
+from reference_impl.faults.catalogue import FAULTS
 
 CLEAN = "clean"
 KINDS = (CLEAN, "model", "speed", "wire")
