@@ -77,7 +77,9 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "selftest":
             from omni_bench.commands.selftest import selftest_command
 
-            return selftest_command(parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, sys.argv[1:])
+            return selftest_command(
+                parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, parsed.resume, sys.argv[1:]
+            )
         case "compare":
             from omni_bench.commands.compare import compare_command
 
@@ -162,9 +164,10 @@ def build_parser() -> argparse.ArgumentParser:
     selftest.add_argument("--only", action="append", default=[], metavar="FAULT", help="this fault alone (repeatable)")
     selftest.add_argument("--repeats", type=_count, metavar="N", help="runs of every fault (default: 3, quick 1)")
     selftest.add_argument(
-        "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 2), at least --repeats"
+        "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 1), at least --repeats"
     )
     selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
+    selftest.add_argument("--resume", action="store_true", help="go on in --out: runs that are there are not made again")
 
     compare = _add(
         commands,

@@ -165,7 +165,8 @@ def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, 
         yardstick = clean.get(job.repeat) if job.case.kind != CLEAN else None
         differences = compare_with_clean(job.folder, yardstick.job.folder) if yardstick and not problem else []
         before = yardstick.answers if yardstick else []
-        alarms = alarms_of(run_json, heard.answers, before, differences, score, config.asr.wer_limit)
+        timed = job.case.kind == "speed"
+        alarms = alarms_of(run_json, heard.answers, before, differences, score, config.asr.wer_limit, timed)
         if yardstick is not None and "audio_per_s" in job.case.expected:
             alarms += slower(heard.run, yardstick.run)
         cases.append(

@@ -36,12 +36,14 @@ def alarms_of(
     differences: Sequence[Comparison],
     score: Score,
     wer_limit: float,
+    timed: bool = False,
 ) -> list[Alarm]:
     """Every detector's findings, one alarm a detector and concurrency.
 
     ``run``: run.json, None if there is none. ``clean``: the answers of the clean run with the same
     sentences and seeds, and ``differences`` the comparison with them by codes and samples (both empty for the
-    clean run itself). ``score``: the judge's score of a sound answer.
+    clean run itself). ``score``: the judge's score of a sound answer. ``timed``: whether first audio and stalls
+    are compared too; with anything but a speed fault, whose audio is right, the comparison would mean nothing.
     """
     by_level: dict[int, list[Answer]] = {}
     for answer in answers:
@@ -50,7 +52,10 @@ def alarms_of(
     for concurrency, level in sorted(by_level.items()):
         found += _own(concurrency, level)
         found += _words(concurrency, level, score, wer_limit)
-        found += _against_clean(concurrency, level, clean)
+        pairs = _pairs(concurrency, level, clean)
+        found += _length(concurrency, pairs)
+        if timed:
+            found += _later(concurrency, pairs) + _stalls(concurrency, pairs)
         found += _other_answers(concurrency, [one for one in differences if one.concurrency == concurrency])
     found += _of_run(run)
     return _first_of_each(found)
@@ -113,24 +118,30 @@ def _other_answers(concurrency: int, comparisons: Sequence[Comparison]) -> list[
     return [Alarm("parity", concurrency, f"{detail}{first.request_id}{place}")]
 
 
-def _against_clean(concurrency: int, level: Sequence[Answer], clean: Sequence[Answer]) -> list[Alarm]:
-    """The same requests on the clean server: other lengths, later, in stops and starts."""
+Pairs = Sequence[tuple[Answer, Answer]]
+
+
+def _pairs(concurrency: int, level: Sequence[Answer], clean: Sequence[Answer]) -> Pairs:
+    """Sound answers with the clean server's to the same requests."""
     before = {answer.key: answer for answer in clean if answer.concurrency == concurrency and answer.sound}
-    pairs = [(answer, before[answer.key]) for answer in level if answer.sound and answer.key in before]
-    if not pairs:
-        return []
-    found = []
+    return [(answer, before[answer.key]) for answer in level if answer.sound and answer.key in before]
+
+
+def _length(concurrency: int, pairs: Pairs) -> list[Alarm]:
     now_s, then_s = sum(now.audio_s or 0.0 for now, _ in pairs), sum(then.audio_s or 0.0 for _, then in pairs)
-    if then_s and abs(now_s / then_s - 1) > LENGTH_TOLERANCE:
-        found.append(Alarm("length", concurrency, f"{now_s / then_s - 1:+.1%} audio for the same sentences"))
-    found += _later(concurrency, pairs)
+    if not then_s or abs(now_s / then_s - 1) <= LENGTH_TOLERANCE:
+        return []
+    return [Alarm("length", concurrency, f"{now_s / then_s - 1:+.1%} audio for the same sentences")]
+
+
+def _stalls(concurrency: int, pairs: Pairs) -> list[Alarm]:
     stalled = [now for now, then in pairs if (now.stall_s or 0.0) > (then.stall_s or 0.0) + STALL_MORE_S]
-    if 2 * len(stalled) >= len(pairs):
-        found.append(Alarm("stalls", concurrency, f"{len(stalled)} of {len(pairs)} requests stall longer"))
-    return found
+    if not pairs or 2 * len(stalled) < len(pairs):
+        return []
+    return [Alarm("stalls", concurrency, f"{len(stalled)} of {len(pairs)} requests stall longer")]
 
 
-def _later(concurrency: int, pairs: Sequence[tuple[Answer, Answer]]) -> list[Alarm]:
+def _later(concurrency: int, pairs: Pairs) -> list[Alarm]:
     now = [now.ttfp_ms for now, _ in pairs if now.ttfp_ms is not None]
     then = [then.ttfp_ms for _, then in pairs if then.ttfp_ms is not None]
     if not now or not then or min(now) <= TTFP_FACTOR * statistics.median(then):
