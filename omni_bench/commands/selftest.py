@@ -36,12 +36,11 @@ def selftest_command(
     clean_runs: int | None,
     out: str | None,
     resume: bool,
-    arguments: Sequence[str],
 ) -> int:
     """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
 
-    ``arguments``: the command line, for the report. Raises ConfigError for a fault that does not
-    exist or a folder that is taken, and OmniBenchError for what makes the self-test impossible.
+    Raises ConfigError for a fault that does not exist or a folder that is taken, and OmniBenchError for what makes
+    the self-test impossible.
     """
     plan = QUICK if quick else FULL
     plan = replace(plan, repeats=plan.repeats if repeats is None else repeats)
@@ -53,7 +52,7 @@ def selftest_command(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with RunProgress() as progress:
-            result = run_selftest(plan, faults, folder, progress, ["omni-bench", *arguments])
+            result = run_selftest(plan, faults, folder, progress, _command(quick, only, repeats, clean_runs))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the runs so far are in {folder}; go on with --out {folder} --resume") from None
     document = json_bytes(to_json(result), JSON_NAME)
@@ -62,6 +61,16 @@ def selftest_command(
     write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
     _print(result, folder)
     return EXIT_OK if result.ok else EXIT_INVALID
+
+
+def _command(quick: bool, only: Sequence[str], repeats: int | None, clean_runs: int | None) -> list[str]:
+    """The command line that repeats a self-test; where it was written to is nobody's business in a report."""
+    command = ["omni-bench", "selftest", *(["--quick"] if quick else [])]
+    for name in only:
+        command += ["--only", name]
+    for option, value in (("--repeats", repeats), ("--clean", clean_runs)):
+        command += [option, str(value)] if value is not None else []
+    return command
 
 
 def _print(result: SelftestResult, folder: Path) -> None:

@@ -54,7 +54,7 @@ class Plan:
 
 
 QUICK = Plan(concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en")
-FULL = Plan(concurrency=(2, 4), requests_per_level=6, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
+FULL = Plan(concurrency=(2, 4), requests_per_level=4, solo=1, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
 def write_prompts(folder: Path) -> int:
