@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from omni_bench import __version__
 from omni_bench.commands.failures import EXIT_USAGE, guarded
+from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
 
 EPILOG = """\
 examples:
@@ -77,15 +78,21 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "selftest":
             from omni_bench.commands.selftest import selftest_command
 
-            return selftest_command(
-                parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, parsed.resume, sys.argv[1:]
-            )
+            return selftest_command(parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, parsed.resume)
         case "compare":
             from omni_bench.commands.compare import compare_command
 
             return compare_command(
                 parsed.before, parsed.after, out=parsed.out, force=parsed.force, as_json=parsed.as_json
             )
+        case "ab":
+            from omni_bench.commands.ab import ab_from_arguments
+
+            return ab_from_arguments(parsed)
+        case "history":
+            return run_history(parsed)
+        case "gate":
+            return run_gate(parsed)
         case "list":
             from omni_bench.commands.listing import list_command
 
@@ -167,7 +174,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 1), at least --repeats"
     )
     selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
-    selftest.add_argument("--resume", action="store_true", help="go on in --out: runs that are there are not made again")
+    selftest.add_argument(
+        "--resume", action="store_true", help="go on in --out: runs that are there are not made again"
+    )
 
     compare = _add(
         commands,
@@ -182,17 +191,47 @@ def build_parser() -> argparse.ArgumentParser:
     compare.add_argument("--force", action="store_true", help="compare what is not comparable, under a banner")
     compare.add_argument("--json", dest="as_json", action="store_true", help="print compare.json, not markdown")
 
+    ab = _add(
+        commands,
+        "ab",
+        "a before/after study: interleaved runs with fresh servers, then compare with verdicts",
+        "ab scenario=qwen3_tts before.reference.predictor=reprefill after.reference.predictor=kv_cache",
+        "ab scenario=qwen3_tts before=git:main after=git:.",
+        "ab before=http://127.0.0.1:8091 after=http://127.0.0.1:8092 client.model=NAME load.concurrency=[4,16]",
+        "ab before.command='serve-v1 --port {port}' after.command='serve-v2 --port {port}' client.model=NAME",
+        "ab --resume reports/runs/ab/2026-01-31T12-00-00.000Z",
+    )
+    ab.add_argument(
+        "words",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="before=, after=: an URL, git:REF (git:. is the working tree), a wheel, or a target; before.KEY=, "
+        "after.KEY=: settings of one arm (target.*, reference.*, or command=); pairs=5, seed=, extend=8 or off; all "
+        "else: settings of both, as for `run`",
+    )
+    ab.add_argument("--resume", metavar="FOLDER", help="go on with a study that was interrupted or killed")
+    ab.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/ab/<UTC time>)")
+    ab.add_argument("--environments", metavar="FOLDER", help="where git refs and wheels are installed, and found again")
+    ab.add_argument("--constraints", metavar="FILE", help="pip's constraints for both (default: each ref's own)")
+    ab.add_argument(
+        "--share-packages",
+        action="store_true",
+        help="install the server alone, and let it use the packages of this environment",
+    )
+
+    add_nightly_parsers(commands, _add)
     _add(commands, "list", "scenarios, data sets and targets", "list")
     _add(commands, "doctor", "what this machine can run, and why not", "doctor")
     return parser
 
 
-def _add(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
+def _add(commands: argparse._SubParsersAction, name: str, what: str, *examples: str) -> argparse.ArgumentParser:
+    lines = "\n".join(f"  omni-bench {example}" for example in examples)
     return commands.add_parser(
         name,
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
-        epilog=f"example:\n  omni-bench {example}",
+        epilog=f"example{'s' * (len(examples) > 1)}:\n{lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -210,7 +249,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-SUBCOMMANDS = ("compare", "doctor", "judge", "list", "report", "roofline", "run", "selftest", "serve")
+SUBCOMMANDS = ("ab", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
+SUBCOMMANDS += ("selftest", "serve")
 
 
 if __name__ == "__main__":

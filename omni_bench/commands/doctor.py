@@ -105,9 +105,9 @@ def _torch() -> Finding:
 
 def _dataset(config: RunConfig) -> Finding:
     from omni_bench.datasets.load import load_prompts
-    from omni_bench.load.plan import prompts_needed
+    from omni_bench.load.plans import size_load
 
-    needed = prompts_needed(config.load)
+    needed = size_load(config.load).prompts
     load_prompts(config.dataset, needed)
     return Finding(OK, "data set", f"{config.dataset.name}: {needed} prompts read, as {config.scenario.name} needs")
 

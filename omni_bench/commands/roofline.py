@@ -61,7 +61,8 @@ def roofline_command(
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "this CPU"
     if document is not None and device.type == "cuda" and name != hardware_name(document):
         print(f"omni-bench: the run was made on {hardware_name(document)}, the limits are of {name}", file=sys.stderr)
-    levels = document["levels"] if document is not None else []
+    # an open loop fixes no number of requests in flight, so that its levels have no floor
+    levels = [level for level in document["levels"] if level.get("rate_hz") is None] if document is not None else []
     chosen = concurrency or [level["concurrency"] for level in levels] or list(DEFAULT_CONCURRENCY)
     found = roofline(
         model,

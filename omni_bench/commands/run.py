@@ -57,7 +57,7 @@ def run_command(arguments: list[str]) -> int:
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
     _refuse_taken_folder(arguments)
-    with _as_program(arguments), _signals_as_interrupt():
+    with _as_program(arguments), signals_as_interrupt():
         try:
             application(run_job)()
         except COMPOSITION_ERRORS as error:
@@ -136,8 +136,8 @@ def _as_program(arguments: list[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run in order, as Ctrl-C does."""
+def signals_as_interrupt() -> Iterator[None]:
+    """Within this context SIGTERM and SIGHUP end a run in order, as Ctrl-C does."""
 
     def interrupt(number: int, _: object) -> NoReturn:
         raise KeyboardInterrupt(f"by {signal.Signals(number).name}")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from omni_bench.levels import Level
 from omni_bench.stats.pairs import log_ratio
 
 LIMIT = 0.02
@@ -28,7 +29,7 @@ class UtteranceKey(NamedTuple):
     ``occurrence`` counts requests of a level that agree in the rest (a prompt that is repeated without seeds).
     """
 
-    concurrency: int
+    concurrency: Level
     prompt_id: str
     seed: int | None
     occurrence: int = 0
@@ -46,7 +47,7 @@ class LengthGuard:
     tripped: bool | None
     change: float | None
     total_change: float | None
-    levels: tuple[tuple[int, float], ...]
+    levels: tuple[tuple[Level, float], ...]
     prompts: int
     outside: int | None
     basis: str | None
@@ -92,7 +93,7 @@ def length_guard(
                 totals[0] += first[key]
                 totals[1] += second[key]
     means = {key: statistics.fmean(values) for key, values in logs.items()}
-    by_level: dict[int, list[float]] = {}
+    by_level: dict[Level, list[float]] = {}
     for key in sorted(means, key=lambda key: key.concurrency):
         by_level.setdefault(key.concurrency, []).append(means[key])
     levels = tuple((level, math.expm1(statistics.fmean(values))) for level, values in by_level.items())
@@ -104,10 +105,10 @@ def length_guard(
 
 
 def length_guard_by_means(
-    before: Sequence[Mapping[int, float | None]], after: Sequence[Mapping[int, float | None]]
+    before: Sequence[Mapping[Level, float | None]], after: Sequence[Mapping[Level, float | None]]
 ) -> LengthGuard:
     """The same without data of single requests: by the mean audio length of each level (concurrency -> seconds)."""
-    by_level: dict[int, list[float]] = {}
+    by_level: dict[Level, list[float]] = {}
     for first, second in zip(before, after, strict=True):
         for level in sorted(first.keys() & second.keys()):
             change = log_ratio(first[level], second[level])
@@ -123,7 +124,7 @@ def length_guard_by_means(
 def _guard(
     change: float,
     total_change: float | None,
-    levels: tuple[tuple[int, float], ...],
+    levels: tuple[tuple[Level, float], ...],
     prompts: int,
     outside: int | None,
     basis: str,

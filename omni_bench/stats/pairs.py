@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
+from omni_bench.levels import Level
+
 POWER = 0.8
 
 
@@ -53,7 +55,7 @@ def intercept_effect(before_ms: float | None, after_ms: float | None, before_e2e
     return math.log(ratio) if ratio > 0 else None
 
 
-def common_levels(pairs: Sequence[Mapping[int, float | None]]) -> tuple[int, ...]:
+def common_levels(pairs: Sequence[Mapping[Level, float | None]]) -> tuple[Level, ...]:
     """Levels (concurrencies) at which every pair has a value: a mean over others would mix different things."""
     if not pairs:
         return ()
@@ -61,7 +63,7 @@ def common_levels(pairs: Sequence[Mapping[int, float | None]]) -> tuple[int, ...
     return tuple(sorted(shared))
 
 
-def averaged_over_levels(pairs: Sequence[Mapping[int, float | None]]) -> list[float] | None:
+def averaged_over_levels(pairs: Sequence[Mapping[Level, float | None]]) -> list[float] | None:
     """One number a pair: the mean of its levels' logarithms, over :func:`common_levels`; None if there are none."""
     levels = common_levels(pairs)
     if not levels:

@@ -1,0 +1,161 @@
+"""``omni-bench ab``: a before/after study in one command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from omni_bench.ab.arms import resolve_arms
+from omni_bench.ab.environments import Recipe, build_environment
+from omni_bench.ab.notes import opening
+from omni_bench.ab.order import random_start
+from omni_bench.ab.state import RUNS, STATE_NAME, StudyState, claimed
+from omni_bench.ab.study import Result, Runner, Study
+from omni_bench.ab.words import read_words
+from omni_bench.commands.compare import MARKDOWN_NAME, write_comparison
+from omni_bench.commands.failures import EXIT_USAGE
+from omni_bench.commands.run import PROGRAM, signals_as_interrupt
+from omni_bench.compare.markdown import render_comparison
+from omni_bench.config.compose import utc_folder_name
+from omni_bench.config.schema import RunConfig
+from omni_bench.errors import ConfigError, OmniBenchError
+from omni_bench.run.provenance import harness
+
+DEFAULT_ROOT = Path("reports/runs/ab")
+ENVIRONMENTS = Path("reports/runs/environments")
+
+
+def ab_command(
+    words: Sequence[str],
+    *,
+    resume: str | None = None,
+    out: str | None = None,
+    recipe: Recipe | None = None,
+    runner: Runner | None = None,
+    say: Callable[[str], None] | None = None,
+) -> int:
+    """Begin a study, or go on with the one in ``resume``, print the comparison and write it into its folder.
+
+    0 for no regression or an improvement, 1 for a regression, a hard failure or an after that is broken where before
+    is not, 2 for inconclusive, 3 for infrastructure. Raises ConfigError and whatever :meth:`Study.go` raises.
+    """
+    say = say or _say
+    with signals_as_interrupt():
+        if resume is not None:
+            folder, state = _resumed(resume, words, out)
+        else:
+            folder, state = _new(words, out, recipe or Recipe(ENVIRONMENTS), say)
+        with claimed(folder):
+            result = _go(folder, state, runner or real_run, say)
+    return _finish(folder, state, result, say)
+
+
+def ab_from_arguments(parsed: argparse.Namespace) -> int:
+    """:func:`ab_command` from the parsed command line."""
+    recipe = Recipe(
+        root=Path(parsed.environments) if parsed.environments is not None else ENVIRONMENTS,
+        constraints=Path(parsed.constraints) if parsed.constraints is not None else None,
+        share_packages=parsed.share_packages,
+    )
+    return ab_command(parsed.words, resume=parsed.resume, out=parsed.out, recipe=recipe)
+
+
+def real_run(config: RunConfig, folder: Path, command: Sequence[str]) -> Mapping[str, Any]:
+    """One run by the orchestration, without its progress and summary."""
+    from omni_bench.run.orchestrate import run
+
+    return run(config, folder, command, quiet=True).run
+
+
+def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, StudyState]:
+    read = read_words(words)
+    folder = (Path(out) if out is not None else DEFAULT_ROOT / utc_folder_name()).absolute()
+    if (folder / STATE_NAME).is_file():
+        raise ConfigError(f"--out {folder} holds a study already; go on with it: {resume_command(folder)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"--out {folder} is not an empty folder; choose one that does not exist yet")
+    arms = resolve_arms(read, Path.cwd(), lambda source: build_environment(source, recipe, say))
+    drawn = [] if any(word.startswith("seed=") for word in words) else [f"seed={read.seed}"]
+    state = StudyState(
+        command=(PROGRAM, "ab", *words, *drawn),
+        started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        harness=harness(),
+        plan=read.plan,
+        seed=read.seed,
+        start=random_start(read.seed),
+        arms=arms,
+    )
+    state.write(folder)
+    return folder, state
+
+
+def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, StudyState]:
+    if words or out is not None:
+        raise ConfigError("--resume goes on with a study as it was begun: it takes no other words and no --out")
+    folder = Path(resume).absolute()
+    state = StudyState.read(folder)
+    now = harness()
+    if state.ending is None and {**now, "dirty": None} != {**state.harness, "dirty": None}:
+        raise ConfigError(
+            f"{folder} was begun by omni-bench {_version(state.harness)}, this is {_version(now)}: runs of one study "
+            "are measured by one version; go back to that one, or begin a new study"
+        )
+    for arm in state.arms if state.ending is None else ():
+        if arm.source is not None and not Path(arm.config.target.python or "").is_file():
+            raise ConfigError(
+                f"the environment of {arm.name} ({arm.source.title}) is gone: {arm.config.target.python}; begin a new "
+                "study, which makes it again"
+            )
+    return folder, state
+
+
+def _version(harness: Mapping[str, Any]) -> str:
+    return harness["version"] + (f" ({harness['commit'][:12]})" if harness["commit"] else "")
+
+
+def _go(folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]) -> Result:
+    for line in [f"study: {folder}", *opening(state)] if state.ending is None else ["this study has ended"]:
+        say(line)
+    study = Study(folder, state, runner, say)
+    try:
+        return study.go()
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"go on with: {resume_command(folder)}") from None
+    except OmniBenchError as error:
+        if error.exit_code == EXIT_USAGE and not any(one.state != "interrupted" for one in study.state.records):
+            _discard(folder)
+        else:
+            say(f"go on with: {resume_command(folder)}")
+        raise
+
+
+def resume_command(folder: Path) -> str:
+    """What goes on with the study."""
+    return f"{PROGRAM} ab --resume {folder}"
+
+
+def _discard(folder: Path) -> None:
+    """Remove the folder of a study whose first run could not even begin: a wrong value, too few prompts."""
+    (folder / STATE_NAME).unlink(missing_ok=True)
+    for place in ((folder / RUNS).glob("*"), [folder / RUNS, folder]):
+        for path in place:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+
+
+def _finish(folder: Path, state: StudyState, result: Result, say: Callable[[str], None]) -> int:
+    if result.comparison is not None:
+        write_comparison(result.comparison, result.before, result.after, folder, state.command)
+        print(render_comparison(result.comparison, command=state.command), end="")
+        say(f"written: {folder / MARKDOWN_NAME}")
+    if result.ending.why is not None:
+        say(f"the study ended early: {result.ending.why}")
+    return result.ending.exit_code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""The nightly gate: one run against the history, integrity first, then speed."""

@@ -1,0 +1,1 @@
+"""What many nights measured, in one database file, and its trends."""

@@ -1,0 +1,71 @@
+"""The trends of a series as a table, for the terminal and as markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omni_bench.history.database import Alarm, Baseline
+from omni_bench.history.records import StoredRun
+from omni_bench.history.trend import Change, Trend, commit_range
+from omni_bench.report.format import NA, number
+
+HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "baseline", "change points")
+
+
+def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
+    """One row a trend, under :data:`HEADERS`."""
+    return [
+        [
+            trend.series.metric,
+            trend.series.load,
+            str(len(trend.series.logs)),
+            number(trend.last),
+            number(trend.segment[0]),
+            _nights(trend.segment[1]),
+            NA if trend.against_baseline is None else f"{100 * trend.against_baseline:+.1f} %",
+            "; ".join(change_text(change) for change in trend.changes) or "none",
+        ]
+        for trend in trends
+    ]
+
+
+def change_text(change: Change) -> str:
+    """``2026-11-03 +6.1 % worse (abc..def)``."""
+    direction = "worse" if change.worse else "better"
+    date = (change.night.started_utc or "undated")[:10]
+    return f"{date} {100 * change.point.change:+.1f} % {direction} ({commit_range(change.commits)})"
+
+
+def heading(runs: Sequence[StoredRun]) -> str:
+    """What the series is: scenario, target, hardware, nights and their dates."""
+    newest = runs[-1]
+    dates = [run.started_utc[:10] for run in runs if run.started_utc]
+    span = f", {dates[0]} to {dates[-1]}" if dates else ""
+    invalid = sum(not run.valid for run in runs)
+    left_out = f", {invalid} of them invalid and left out" if invalid else ""
+    advisory = f" ({newest.advisory})" if newest.advisory else ""
+    nights = f"{_nights(len(runs))}{span}{left_out}"
+    return f"{newest.scenario}: {newest.target} on {newest.hardware}{advisory}; {nights}; series {newest.series}"
+
+
+def baseline_line(baseline: Baseline | None) -> str:
+    """Which baseline holds, and the runs that it comes from."""
+    if baseline is None:
+        return "baseline: none was set (omni-bench history baseline set RUN...)"
+    note = f" ({baseline.note})" if baseline.note else ""
+    sources = ", ".join(f"{run.started_utc or 'undated'} {run.source} [{run.run_id[:12]}]" for run in baseline.runs)
+    return f"baseline set {baseline.set_utc}{note} from {sources}"
+
+
+def _nights(count: int) -> str:
+    return f"{count} night{'' if count == 1 else 's'}"
+
+
+def alarm_lines(alarms: Sequence[Alarm], runs: Sequence[StoredRun]) -> list[str]:
+    """What was alarmed, one line each."""
+    dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
+    return [
+        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} {100 * alarm.change:+.1f} %"
+        f" since {dates.get(alarm.onset_run, 'n/a')}"
+        for alarm in alarms
+    ]

@@ -1,0 +1,156 @@
+"""``omni-bench ab`` from the command line to files and exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from omni_bench.cli import main
+from omni_bench.commands import ab
+from omni_bench.errors import DatasetError, TargetError
+
+CONFIGS = ["before.reference.predictor=reprefill", "after.reference.predictor=kv_cache", "scenario=smoke"]
+
+
+def load(name, *parts):
+    """A module beside the tests of another stage."""
+    path = Path(__file__).parents[1].joinpath(*parts)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def runner(runs, tmp_path, monkeypatch):
+    """A function that puts a runner of hand-made runs in the place of the real one."""
+    factory = load("compare_factory", "compare", "conftest.py").Factory(runs, tmp_path)
+    fake = load("ab_fakes", "ab", "conftest.py").FakeRunner
+    monkeypatch.chdir(tmp_path)
+
+    def put(**arguments):
+        one = fake(factory, **arguments)
+        monkeypatch.setattr(ab, "real_run", one)
+        return one
+
+    return put
+
+
+def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, capsys):
+    fake = runner(slower=(1.2, 1.0))
+    assert main(["ab", *CONFIGS, "seed=1", "--out", "study"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("## omni-bench: IMPROVEMENT\n")
+    assert "after 2 pairs: TTFP -" in captured.err and "written: " in captured.err
+    written = (tmp_path / "study" / "compare.md").read_text()
+    assert f"{shlex.join(['omni-bench', 'ab', *CONFIGS, 'seed=1'])}\n" in written
+    commands = {call.arm: call.command for call in fake.calls}
+    assert commands["before"] == ("omni-bench", "run", "scenario=smoke", "reference.predictor=reprefill")
+    assert json.loads((tmp_path / "study" / "compare.json").read_text())["outcome"] == "IMPROVEMENT"
+    assert sorted(path.name for path in (tmp_path / "study").iterdir()) == [
+        "ab.json",
+        "compare.json",
+        "compare.md",
+        "plots",
+        "runs",
+    ]
+
+
+def test_a_drawn_seed_is_in_the_command(runner, tmp_path, capsys):
+    runner(slower=(1.0, 1.2))
+    assert main(["ab", *CONFIGS, "pairs=1"]) == 2
+    (folder,) = (tmp_path / "reports/runs/ab").iterdir()
+    seed = json.loads((folder / "ab.json").read_text())["seed"]
+    assert f"pairs=1 seed={seed}\n" in capsys.readouterr().out
+
+
+def test_inconclusive_exits_with_2(runner, capsys):
+    runner()
+    assert main(["ab", *CONFIGS, "pairs=1"]) == 2
+    assert "ADVISORY" in capsys.readouterr().out
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(runner, tmp_path, capsys):
+    fake = runner(slower=(1.2, 1.0), ends={3: KeyboardInterrupt()})
+    assert main(["ab", *CONFIGS, "pairs=2", "--out", "study"]) == 130
+    folder = tmp_path / "study"
+    assert f"omni-bench: error: interrupted; go on with: omni-bench ab --resume {folder}\n" in capsys.readouterr().err
+    assert main(["ab", "--resume", str(folder)]) == 0
+    assert len(fake.calls) == 5
+    assert main(["ab", "--resume", str(folder)]) == 0, "an ended study shows its result"
+    assert "this study has ended" in capsys.readouterr().err and len(fake.calls) == 5
+
+
+def test_infrastructure_exits_with_3(runner, capsys):
+    dead = TargetError("the server died")
+    runner(ends={1: dead, 2: dead})
+    assert main(["ab", *CONFIGS, "--out", "study"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == "" and "the study ended early: pair 1 came to nothing in 2 attempts" in captured.err
+
+
+def test_a_first_run_that_cannot_begin_leaves_no_folder(runner, tmp_path, capsys):
+    def too_few(folder):
+        folder.mkdir(parents=True)
+        raise DatasetError("only 3 prompts")
+
+    runner(ends={1: too_few})
+    assert main(["ab", *CONFIGS, "--out", "study"]) == 2
+    captured = capsys.readouterr()
+    assert "only 3 prompts" in captured.err and "--resume" not in captured.err
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["ab"], "nothing to compare"),
+        (["ab", "before=nowhere"], "neither http"),
+        (["ab", "before=git:main"], "not a git repository"),
+        (["ab", *CONFIGS, "after.load.requests_per_level=1"], "would be compared"),
+        (["ab", *CONFIGS, "reference.predictor=x"], "predictor"),
+        (["ab", "--resume", "nowhere"], "is not the folder of a study"),
+        (["ab", "--resume", "nowhere", "pairs=3"], "takes no other words"),
+        (["ab", *CONFIGS, "--out", "taken"], "is not an empty folder"),
+    ],
+)
+def test_bad_words_exit_with_2(arguments, message, runner, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    fake = runner()
+    if "reference.predictor=x" in arguments:
+        arguments = ["ab", "before=reference", "scenario=smoke", "reference.predictor=x"]
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err and fake.calls == []
+
+
+def test_a_folder_with_a_study_is_gone_on_with_by_name(runner, capsys):
+    runner(ends={1: KeyboardInterrupt()})
+    main(["ab", *CONFIGS, "--out", "study"])
+    assert main(["ab", *CONFIGS, "--out", "study"]) == 2
+    assert "holds a study already; go on with it: omni-bench ab --resume" in capsys.readouterr().err
+
+
+def test_another_version_does_not_go_on(runner, capsys, monkeypatch):
+    runner(ends={1: KeyboardInterrupt()})
+    main(["ab", *CONFIGS, "--out", "study"])
+    monkeypatch.setattr(ab, "harness", lambda: {"version": "9.9", "commit": "f" * 40, "dirty": False})
+    assert main(["ab", "--resume", "study"]) == 2
+    assert "this is 9.9 (ffffffffffff)" in capsys.readouterr().err
+
+
+def test_an_environment_that_is_gone_is_named(runner, tmp_path, capsys):
+    runner(ends={1: KeyboardInterrupt()})
+    main(["ab", *CONFIGS, "--out", "study"])
+    state = json.loads((tmp_path / "study" / "ab.json").read_text())
+    source = {"kind": "git", "place": "/r", "revision": "c" * 40, "title": "git:main (cccc)"}
+    state["arms"]["after"] |= {"source": source}
+    state["arms"]["after"]["config"]["target"]["python"] = str(tmp_path / "gone" / "python")
+    (tmp_path / "study" / "ab.json").write_text(json.dumps(state))
+    assert main(["ab", "--resume", "study"]) == 2
+    assert "the environment of after (git:main (cccc)) is gone" in capsys.readouterr().err

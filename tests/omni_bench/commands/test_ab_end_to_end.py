@@ -1,0 +1,74 @@
+"""A real study over a server without a model, killed in the middle and gone on with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from omni_bench.cli import main
+from omni_bench.subprocesses import child_env, module_command
+from omni_bench.targets.probe import free_port, get
+
+FAKE_SERVER = str(Path(__file__).with_name("fake_speech_server.py"))
+LOAD = [
+    "scenario=smoke",
+    "asr=none",
+    "checks.signal=false",
+    "output.plots=false",
+    "load.requests_per_level=4",
+    "load.lag_budget_ms=10000",
+]
+
+
+@pytest.fixture
+def url():
+    """A server that runs already."""
+    port = free_port("127.0.0.1")
+    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port), "0.05"])
+    while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
+        assert process.poll() is None
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_killed_study_goes_on(tmp_path, capsys):
+    """Two launch commands; kill -9 in the second run, wherever it is then."""
+    study = tmp_path / "study"
+    command = f"{{python}} {shlex.quote(FAKE_SERVER)} {{port}}"
+    arms = [f"before.command={command} 0.05", f"after.command={command} 0.1"]
+    words = [*arms, "pairs=1", "seed=1", *LOAD, "--out", str(study)]
+    process = subprocess.Popen(module_command("omni_bench", "ab", *words), env=child_env(), stderr=subprocess.DEVNULL)
+    state = study / "ab.json"
+    while not state.exists() or '"02-' not in state.read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    first = json.loads(state.read_text())
+    assert [record["state"] for record in first["records"]] == ["done", "running"]
+    assert main(["ab", "--resume", str(study)]) == 2, "one pair is advisory"
+    assert "The study was interrupted and resumed before run 3." in capsys.readouterr().out
+    records = json.loads(state.read_text())["records"]
+    assert records[0] == first["records"][0], "what was whole is kept"
+    assert [record["state"] for record in records[1:]] in (["interrupted", "done"], ["done"])
+    assert json.loads((study / "compare.json").read_text())["pairs"] == 1
+    target = json.loads((study / "runs" / "01-before" / "run.json").read_text())["provenance"]["target"]
+    assert target["kind"] == "command" and get(target["url"] + "/health", 1.0).status is None
+
+
+@pytest.mark.slow
+def test_two_urls(url, tmp_path, capsys):
+    assert main(["ab", f"before={url}", f"after={url}/v1", "pairs=1", *LOAD, "--out", str(tmp_path / "study")]) == 2
+    captured = capsys.readouterr()
+    assert "No fresh servers: both arms are servers that ran already" in captured.out
+    assert "No fresh servers" in captured.err, "and before it begins"
+    assert get(f"{url}/health", 1.0).status == 200, "a server that was not launched here is left running"

@@ -1,0 +1,93 @@
+"""A run.json, and a result of vllm bench, as records."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.history.records import ADVISORY, content_hash, record_of_bench, record_of_run
+
+RESULT = {
+    "date": "20261128-031500",
+    "backend": "openai-audio-speech",
+    "label": "nightly",
+    "model_id": "Qwen/Qwen3-TTS",
+    "num_prompts": 32,
+    "request_rate": "inf",
+    "max_concurrency": 4,
+    "duration": 20.5,
+    "completed": 32,
+    "failed": 0,
+    "median_audio_ttfp_ms": 90.0,
+    "median_audio_rtf": 0.4,
+    "audio_throughput": 5.5,
+}
+
+
+def of_bench(**changes):
+    result = RESULT | changes
+    (view,) = group_results([("bench.json", read_result(result, "bench.json"))])
+    return record_of_bench(view, [result])
+
+
+def test_a_run(runs):
+    run = runs.make_run(concurrencies=(1, 4))
+    record = record_of_run(run, "here")
+    assert record.valid == run["valid"] and record.started_utc == run["started_utc"]
+    assert [level.load for level in record.levels] == ["c = 1", "c = 4"]
+    assert record.level("c = 4").value("rtf") == run["levels"][1]["metrics"]["rtf"]["p50"]
+    assert record.level("c = 4").value("audio_per_s") == run["levels"][1]["metrics"]["audio_per_s"]["mean"]
+    assert record.level("c = 9") is None and record.advisory is None
+    assert record.commit == run["provenance"]["harness"]["commit"], "the bundled server is of the harness's commit"
+
+
+def test_the_id_is_of_the_content_not_of_the_layout(runs):
+    run = runs.make_run()
+    backwards = dict(reversed(list(run.items())))
+    assert record_of_run(backwards, "b").run_id == record_of_run(run, "a").run_id
+    changed = copy.deepcopy(run)
+    changed["duration_s"] += 1
+    assert record_of_run(changed, "a").run_id != record_of_run(run, "a").run_id
+
+
+def test_the_series_is_of_what_makes_runs_comparable(runs):
+    run = runs.make_run()
+    same = record_of_run(run, "a")
+
+    def changed(change):
+        other = copy.deepcopy(run)
+        change(other)
+        return record_of_run(other, "b").series
+
+    assert changed(lambda one: one["provenance"]["prompts"].update(sha256="ff" * 32)) != same.series
+    assert changed(lambda one: one["provenance"]["hardware"].update(cpu="Slow CPU 1")) != same.series
+    assert changed(lambda one: one.update(scenario="smoke")) != same.series
+    health = {"model": "other", "device": "cpu", "device_name": "cpu"}
+    assert changed(lambda one: one["provenance"]["target"]["description"].update(health=health)) != same.series
+    # a default that a commit changed is what a nightly is there to judge
+    assert changed(lambda one: one["provenance"]["config"].update(reference={"chunk_frames": 4})) == same.series
+    assert changed(lambda one: one["provenance"]["harness"].update(commit="9" * 40)) == same.series
+
+
+def test_a_result_of_vllm_bench_is_advisory():
+    record = of_bench()
+    assert record.advisory == ADVISORY and record.valid and record.scenario == "nightly"
+    assert record.started_utc == "2026-11-28T03:15:00Z"
+    assert record.level("c = 4").value("rtf") == 0.4 and record.level("c = 4").value("audio_per_s") == 5.5
+    assert record.level("c = 4").value("e2el_ms") is None
+
+
+@pytest.mark.parametrize("date", (None, "", "yesterday", 7))
+def test_a_result_without_a_date(date):
+    assert of_bench(date=date).started_utc is None
+
+
+def test_a_failed_request_makes_a_result_invalid():
+    record = of_bench(failed=1)
+    assert not record.valid and record.reasons == ("c = 4: 1 of 33 requests failed",)
+
+
+def test_hash_of_content_tells_values_apart():
+    assert content_hash({"a": 1}) != content_hash({"a": 2}) != content_hash({"a": "2"})
