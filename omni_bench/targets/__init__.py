@@ -1,1 +1,1 @@
-"""Servers under test: launched here (``reference``) or already running (``external``)."""
+"""Servers under test: launched here (``reference``, ``command``) or already running (``external``)."""

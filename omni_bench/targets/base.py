@@ -15,6 +15,7 @@ class TargetInfo:
     the server has no such endpoint or did not answer in JSON. ``startup_s``: from launch
     (or first contact) until ready. ``chaos``: the fault of the wire that is injected before it,
     with ``upstream``, the server's own address; None if there is none.
+    ``environment``: Python and package versions of the environment it was launched in, if that is not this one.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class TargetInfo:
     health: Any
     models: Any
     chaos: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for run.json."""

@@ -9,6 +9,7 @@ from omni_bench.config.schema import RunConfig
 from omni_bench.config.validate import TARGET_KINDS, choice
 from omni_bench.targets.base import Target
 from omni_bench.targets.chaos import ChaosTarget
+from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.external import ExternalTarget
 from omni_bench.targets.reference import ReferenceTarget
 
@@ -24,6 +25,8 @@ def create_target(config: RunConfig, log_path: Path) -> Target:
     target: Target
     if config.target.kind == "reference":
         target = ReferenceTarget(config.target, config.reference, log_path)
+    elif config.target.kind == "command":
+        target = CommandTarget(config.target, log_path)
     else:
         target = ExternalTarget(config.target)
     if config.target.chaos is None:

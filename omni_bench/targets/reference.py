@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from omni_bench.config.schema import ReferenceConfig, TargetConfig
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, TargetError
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import TargetInfo
+from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.probe import Answer, check_port_free, get, url_of
 from omni_bench.targets.process import ServerProcess
 from reference_impl.settings import LISTENING_ON, ServerSettings
@@ -20,7 +23,10 @@ _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"http://(?:\[([^\]\s]+)\]|([^:\
 
 
 class ReferenceTarget:
-    """``python -m reference_impl`` on a free (or the configured) port of ``config.host``."""
+    """``python -m reference_impl`` on a free (or the configured) port of ``config.host``.
+
+    With ``config.python`` it is that environment's reference server, which may be of another version.
+    """
 
     def __init__(self, config: TargetConfig, reference: ReferenceConfig, log_path: Path):
         self._config = config
@@ -38,8 +44,10 @@ class ReferenceTarget:
         config = self._config
         check_port_free(config.host, config.port)
         assert self.log_path is not None
-        command = server_command(config.host, config.port, self._reference, parent_pid=os.getpid())
-        self._process = ServerProcess(command, self.log_path, server_env())
+        interpreter = ask_interpreter(config.python) if config.python is not None else None
+        command = server_command(config.host, config.port, self._reference, os.getpid(), interpreter)
+        env = server_env() | config.env if interpreter is None else interpreter_env(interpreter.python, config.env)
+        self._process = ServerProcess(command, self.log_path, env)
         try:
             self._process.launch()
             startup_s = self._process.wait_until_ready(self._is_ready, config.startup_timeout_s)
@@ -54,6 +62,7 @@ class ReferenceTarget:
             command=(Path(self._process.command[0]).name, *self._process.command[1:]),
             health=self._health().json(),
             models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
+            environment=interpreter.as_environment() if interpreter is not None else None,
         )
 
     def _is_ready(self) -> bool:
@@ -82,11 +91,41 @@ class ReferenceTarget:
             self._process.stop(self._config.stop_timeout_s)
 
 
-def server_command(host: str, port: int, reference: ReferenceConfig, parent_pid: int | None = None) -> list[str]:
-    """The command line of the server; with ``parent_pid`` it ends itself when that process is gone."""
-    settings = ServerSettings(**asdict(reference)).to_json()
-    command = module_command("reference_impl", "--host", host, "--port", str(port), "--settings", settings)
+def server_command(
+    host: str,
+    port: int,
+    reference: ReferenceConfig,
+    parent_pid: int | None = None,
+    interpreter: Interpreter | None = None,
+) -> list[str]:
+    """The command line of the server; with ``parent_pid`` it ends itself when that process is gone.
+
+    ``interpreter``: of another environment, whose server may know fewer settings; raises TargetError if one of
+    those it does not know has a value of its own.
+    """
+    settings = asdict(ServerSettings(**asdict(reference)))
+    arguments = ["--host", host, "--port", str(port), "--settings"]
+    if interpreter is None:
+        command = module_command("reference_impl", *arguments, json.dumps(settings))
+    else:
+        known = json.dumps(_known_settings(settings, interpreter))
+        command = [interpreter.python, "-P", "-m", "reference_impl", *arguments, known]
     return command if parent_pid is None else [*command, "--parent-pid", str(parent_pid)]
+
+
+def _known_settings(settings: dict[str, Any], interpreter: Interpreter) -> dict[str, Any]:
+    """Settings without those that another version does not have, all of which must be at their defaults."""
+    if interpreter.settings is None:
+        raise TargetError(f"target.python={interpreter.python}: there is no reference_impl in that environment")
+    unknown = {name: value for name, value in settings.items() if name not in interpreter.settings}
+    defaults = asdict(ServerSettings())
+    for name, value in unknown.items():
+        if value != defaults[name]:
+            raise TargetError(
+                f"reference.{name}={value}: the reference server of target.python={interpreter.python} has no such "
+                f"setting; it knows {', '.join(interpreter.settings)}"
+            )
+    return {name: value for name, value in settings.items() if name not in unknown}
 
 
 def server_env() -> dict[str, str]:

@@ -195,5 +195,5 @@ def test_create_target(tmp_path):
     config.target = TargetConfig(kind="external", url="http://127.0.0.1:1")
     assert isinstance(create_target(config, tmp_path / "server.log"), ExternalTarget)
     config.target = TargetConfig(kind="vllm_omnii")
-    with pytest.raises(ConfigError, match=r"target\.kind='vllm_omnii'; valid: external, reference"):
+    with pytest.raises(ConfigError, match=r"target\.kind='vllm_omnii'; valid: command, external, reference"):
         create_target(config, tmp_path / "server.log")

@@ -1,0 +1,274 @@
+"""Real A/B studies with a known answer on this machine: how often is `omni-bench ab` right?
+
+python benchmarks/ab_power.py                     20 A/A studies, 10 of slow_8, 10 of longer_audio: a night on two cores
+python benchmarks/ab_power.py --studies 2 --faults 1 load.requests_per_level=8
+
+Killed, it goes on where it was when it is called again. Run it from a checkout that nobody edits meanwhile: runs of
+one study are measured by one version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from omni_bench.ab.state import STATE_NAME
+from omni_bench.cli import main as omni_bench
+from omni_bench.commands.compare import JSON_NAME
+from omni_bench.commands.failures import EXIT_INTERRUPTED, EXIT_USAGE
+from omni_bench.compare.rows import METRIC_NAMES, interval_text, signed_percent
+from omni_bench.config.compose import utc_folder_name
+from omni_bench.stats.simulate import rate_interval
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT, WORK = ROOT / "reports" / "ab_power.md", ROOT / "reports" / "runs" / "ab_power"
+SAME, SLOW, LONGER = "A/A", "slow_8", "longer_audio"
+SLOWDOWN = 0.08
+TRUSTED_RUN_CV, DETECTABLE_TIMES = 0.03, 1.5
+LOAD = (
+    "load.concurrency=[4]",
+    "load.requests_per_level=32",
+    "asr=none",
+    "output.save_audio=none",
+    "output.plots=false",
+)
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One study. ``changes``: (metric, change, interval, verdict) of each primary; ``run_cv``, ``detectable``: the
+    largest over the primaries, fractions; None where there is none. ``outcome``: None if it came to no comparison.
+    ``commit``: of omni-bench.
+    """
+
+    case: str
+    name: str
+    outcome: str | None
+    exit_code: int
+    pairs: int
+    changes: tuple[tuple[str, float | None, tuple[float, float] | None, str | None], ...]
+    run_cv: float | None
+    detectable: float | None
+    guard_tripped: bool | None
+    why: str | None
+    machine: str | None
+    commit: str | None
+
+
+def main() -> int:
+    """Run what is missing and write the report; returns 0, or 130 when interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--studies", type=int, default=20, help="A/A studies (default: %(default)s)")
+    parser.add_argument("--faults", type=int, default=10, help="studies of each fault (default: %(default)s)")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--work", type=Path, default=WORK, help="where the studies are kept")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"instead of {' '.join(LOAD)}")
+    arguments = parser.parse_args()
+    words = list({word.partition("=")[0]: word for word in (*LOAD, *arguments.overrides)}.values())
+    sizes = {"--studies": arguments.studies, "--faults": arguments.faults, "--pairs": arguments.pairs}
+    again = [f"{name} {value}" for name, value in sizes.items() if value != parser.get_default(name[2:])]
+    again += arguments.overrides
+    for case, number in planned(arguments.studies, arguments.faults):
+        folder = arguments.work / case.replace("/", "") / f"{number:02d}"
+        code = run_study(folder, study_words(case, number, arguments.pairs, words))
+        rows = finished(arguments.work)
+        arguments.out.write_text(render(rows, words, again), encoding="utf-8")
+        print(f"{case} {number}: exit code {code}; {len(rows)} studies in {arguments.out}", file=sys.stderr, flush=True)
+        if code == EXIT_INTERRUPTED:
+            return code
+    return 0
+
+
+def planned(studies: int, faults: int) -> Iterator[tuple[str, int]]:
+    """The studies in turns, so that a night cut short has some of each."""
+    for number in range(1, max(studies, faults) + 1):
+        if number <= studies:
+            yield SAME, number
+        if number <= faults:
+            yield SLOW, number
+            yield LONGER, number
+
+
+def study_words(case: str, number: int, pairs: int, overrides: Sequence[str]) -> list[str]:
+    """The words of a study: other prompts and another start in each."""
+    after = "after=reference" if case == SAME else f"after.reference.fault={case}"
+    return ["before=reference", after, f"pairs={pairs}", f"seed={number}", f"dataset.seed={number}", *overrides]
+
+
+def run_study(folder: Path, words: Sequence[str]) -> int:
+    """Begin a study, go on with it, or leave it as it ended; its exit code."""
+    state = _read(folder / STATE_NAME)
+    with contextlib.redirect_stdout(io.StringIO()):  # the tables of single studies are in their folders
+        if state is not None and state["ending"] is None:
+            code = omni_bench(["ab", "--resume", str(folder)])
+            if code != EXIT_USAGE or (_read(folder / STATE_NAME) or {}).get("ending"):
+                return code
+            folder.rename(folder.with_name(f"{folder.name}.stale.{utc_folder_name()}"))  # begun by another version
+        elif state is not None:
+            return state["ending"]["exit_code"]
+        return omni_bench(["ab", *words, "--out", str(folder)])
+
+
+def finished(work: Path) -> list[StudyRow]:
+    """The studies that have ended, by case and number."""
+    rows = []
+    for case in (SAME, SLOW, LONGER):
+        for folder in sorted((work / case.replace("/", "")).glob("[0-9]*")):
+            state = _read(folder / STATE_NAME)
+            if state is not None and state["ending"] is not None and ".stale." not in folder.name:
+                rows.append(study_row(case, folder.name, state, _read(folder / JSON_NAME)))
+    return rows
+
+
+def study_row(case: str, name: str, state: Mapping[str, Any], comparison: Mapping[str, Any] | None) -> StudyRow:
+    """What ab.json and compare.json (None if there is none) say of a study."""
+    primaries = comparison["primaries"] if comparison is not None else []
+    spreads = [one["log_sd"] for one in primaries if one["log_sd"] is not None]
+    detectable = [one["detectable"] for one in primaries if one["detectable"] is not None]
+    return StudyRow(
+        case=case,
+        name=name,
+        outcome=state["ending"]["outcome"],
+        exit_code=state["ending"]["exit_code"],
+        pairs=len(comparison["used_pairs"]) if comparison is not None else 0,
+        changes=tuple(
+            (one["metric"], one["change"], tuple(one["interval"]) if one["interval"] else None, one["verdict"])
+            for one in primaries
+        ),
+        # the spread of ln(after/before) is that of two runs
+        run_cv=math.sqrt(math.expm1(max(spreads) ** 2 / 2)) if spreads else None,
+        detectable=max(detectable) if detectable else None,
+        guard_tripped=comparison["length_guard"]["tripped"] if comparison is not None else None,
+        why=state["ending"]["why"],
+        machine=comparison["hardware"] if comparison is not None else None,
+        commit=state["harness"]["commit"],
+    )
+
+
+def must_be_found(row: StudyRow) -> bool:
+    """Whether this machine was quiet enough in this study for a slowdown of 8 % to be found."""
+    quiet = row.run_cv is not None and row.run_cv <= TRUSTED_RUN_CV
+    return quiet or (row.detectable is not None and DETECTABLE_TIMES * row.detectable <= SLOWDOWN)
+
+
+def render(rows: Sequence[StudyRow], words: Sequence[str], arguments: Sequence[str]) -> str:
+    """The report as markdown."""
+    command = " ".join(["python benchmarks/ab_power.py", *arguments])
+    same, slow, longer = ([row for row in rows if row.case == case] for case in (SAME, SLOW, LONGER))
+    wanted = [row for row in slow if must_be_found(row)]
+    return f"""# A/B studies with a known answer, on a real server
+
+`omni-bench ab` over the bundled tiny server on a CPU, each run with a fresh server: before and after the same (A/A),
+after 8 % slower a step (`reference.fault=slow_8`), and after with longer audio (`reference.fault=longer_audio`). The
+run CV is measured: the spread of ln(after/before) over pairs, divided by √2, of the noisiest primary. Measured on
+{_listed([row.machine for row in rows])}; omni-bench commit {_listed([row.commit and row.commit[:12] for row in rows])}.
+
+- **A/A**, false REGRESSION: {_share(same, "REGRESSION")}; false IMPROVEMENT: {_share(same, "IMPROVEMENT")}.
+- **slow_8**, REGRESSION: {_share(slow, "REGRESSION")}; of those that must find it (run CV at most 3 %, or 8 % at
+  least 1.5 × the smallest detectable change): {_share(wanted, "REGRESSION")}.
+- **longer_audio**, length guard tripped: {_count(sum(row.guard_tripped is True for row in longer), len(longer))}.
+
+{_summary((SAME, same), (SLOW, slow), (LONGER, longer))}
+
+## Every study
+
+{_studies(rows)}
+
+## Reproduce
+
+```sh
+{command}
+```
+
+with `{" ".join(words)}`
+"""
+
+
+def _summary(*cases: tuple[str, Sequence[StudyRow]]) -> str:
+    outcomes = ("REGRESSION", "IMPROVEMENT", "NO REGRESSION", "INCONCLUSIVE")
+    headers = ("after", "studies", *outcomes, "other", "median run CV", "median detectable", "guard tripped")
+    table = []
+    for case, rows in cases:
+        counts = [sum(row.outcome == outcome for row in rows) for outcome in outcomes]
+        table.append(
+            [
+                case,
+                str(len(rows)),
+                *map(str, counts),
+                str(len(rows) - sum(counts)),
+                _percent(_median([row.run_cv for row in rows])),
+                _percent(_median([row.detectable for row in rows])),
+                str(sum(row.guard_tripped is True for row in rows)),
+            ]
+        )
+    return _table(table, headers)
+
+
+def _studies(rows: Sequence[StudyRow]) -> str:
+    headers = ("after", "study", "outcome", "pairs", "changes", "run CV", "detectable", "guard", "ended early")
+    table = [
+        [
+            row.case,
+            row.name,
+            row.outcome or f"none (exit {row.exit_code})",
+            str(row.pairs),
+            "; ".join(
+                f"{METRIC_NAMES[metric]} {signed_percent(change)} {interval_text(interval)}"
+                for metric, change, interval, _ in row.changes
+            ),
+            _percent(row.run_cv),
+            _percent(row.detectable),
+            {True: "tripped", False: "quiet", None: "n/a"}[row.guard_tripped],
+            row.why or "",
+        ]
+        for row in rows
+    ]
+    return _table(table, headers)
+
+
+def _table(table: Sequence[Sequence[str]], headers: Sequence[str]) -> str:
+    return tabulate(table, headers, tablefmt="pipe", disable_numparse=True)
+
+
+def _share(rows: Sequence[StudyRow], outcome: str) -> str:
+    return _count(sum(row.outcome == outcome for row in rows), len(rows))
+
+
+def _count(count: int, studies: int) -> str:
+    if not studies:
+        return "no study yet"
+    low, high = rate_interval(count, studies)
+    return f"{count} of {studies} studies (95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
+
+
+def _listed(values: Sequence[str | None]) -> str:
+    return ", ".join(dict.fromkeys(value for value in values if value)) or "n/a"
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return statistics.median(present) if present else None
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{100 * value:.1f} %"
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

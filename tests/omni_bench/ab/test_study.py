@@ -1,0 +1,296 @@
+"""A whole study with hand-made runs: extension, broken runs, and a kill at every point."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from omni_bench.ab.order import BEFORE, RunState, pair_order
+from omni_bench.ab.state import Ending, StudyState, claimed
+from omni_bench.ab.study import Study, verdict_of
+from omni_bench.compare.result import Outcome
+from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
+from omni_bench.stats.verdicts import Plan
+from omni_bench.store import files
+
+
+class Killed(BaseException):
+    """The process is gone: nothing after it happens."""
+
+
+@pytest.fixture
+def study(tmp_path, new_state):
+    """A function that begins, or goes on with, the study in one folder; and what it said."""
+    folder = tmp_path / "study"
+
+    def begin(runner, state=None):
+        if state is None:
+            state = StudyState.read(folder) if (folder / "ab.json").is_file() else new_state()
+        state.write(folder)
+        said = []
+        return Study(folder, state, runner, said.append), said
+
+    return begin
+
+
+def runs_of(result_study):
+    return [(one.number, one.arm, one.state) for one in result_study.state.records]
+
+
+def test_a_clear_improvement_stops_at_the_planned_pairs(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0))
+    one, said = study(runner)
+    result = one.go()
+    assert result.ending == Ending("IMPROVEMENT", 0)
+    assert result.comparison.pairs == 5 and result.comparison.alpha == 0.025
+    order = [arm for pair in range(1, 6) for arm in pair_order(pair, BEFORE)]
+    assert [call.arm for call in runner.calls] == order
+    assert [call.folder.name for call in runner.calls] == [f"{i:02d}-{arm}" for i, arm in enumerate(order, start=1)]
+    looks = [line for line in said if line.startswith("after ")]
+    assert len(looks) == 5 and looks[0].startswith("after 1 pair: TTFP -") and "[" in looks[1]
+    assert not any("IMPROVEMENT" in line or "REGRESSION" in line for line in looks), "no verdict before the end"
+
+
+def test_both_arms_of_a_pair_run_alike_and_levels_rotate(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0))
+    study(runner)[0].go()
+    configs = [call.config for call in runner.calls]
+    assert [config.load.rotate_levels for config in configs] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
+    for first, second in zip(configs[::2], configs[1::2], strict=True):
+        same = replace(second, target=first.target, reference=first.reference)
+        assert asdict(first) == asdict(same), "prompts, seeds, load, judge: only the server differs"
+        assert {first.reference.predictor, second.reference.predictor} == {"reprefill", "kv_cache"}
+    assert {call.command[:2] for call in runner.calls} == {("omni-bench", "run")}
+
+
+def test_a_regression_ends_with_1(study, fake_runner):
+    assert study(fake_runner(slower=(1.0, 1.2)))[0].go().ending == Ending("REGRESSION", 1)
+
+
+def test_inconclusive_is_extended_once(study, fake_runner):
+    noisy = (0.0, 0.2, -0.15, 0.1, 0.3, -0.2, 0.05, 0.25, -0.1, 0.15, 0.02)
+    runner = fake_runner(wobble=noisy)
+    one, said = study(runner)
+    result = one.go()
+    assert result.comparison.pairs == 8 and len(runner.calls) == 16
+    assert sum("extended once, to 8" in line for line in said) == 1
+    assert result.ending == Ending("INCONCLUSIVE", 2)
+
+
+def test_without_an_extension_it_stops(study, fake_runner, new_state):
+    noisy = (0.0, 0.2, -0.15, 0.1, 0.3, -0.2, 0.05)
+    runner = fake_runner(wobble=noisy)
+    result = study(runner, new_state(Plan(5, None)))[0].go()
+    assert len(runner.calls) == 10 and result.comparison.alpha == 0.05 and result.ending.exit_code == 2
+
+
+def test_three_pairs_are_advisory_and_one_is_no_verdict(study, fake_runner, new_state):
+    result = study(fake_runner(slower=(1.0, 1.3)), new_state(Plan(3, None)))[0].go()
+    assert result.comparison.advisory == ("3 pairs, 5 are needed",) and result.ending == Ending("REGRESSION", 1)
+
+
+def test_one_pair(study, fake_runner, new_state):
+    result = study(fake_runner(), new_state(Plan(1, None)))[0].go()
+    assert result.ending == Ending("ADVISORY", 2) and verdict_of(result.comparison) is None
+
+
+SHORT = Plan(2, None)
+"""Two pairs: four runs, each of which can be killed."""
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_kill_in_a_run_costs_that_run_alone(number, study, fake_runner, new_state):
+    """kill -9 while run ``number`` goes on."""
+
+    def kill(folder):
+        folder.mkdir(parents=True)
+        (folder / "requests.jsonl").write_text('{"cut')
+        raise Killed
+
+    runner = fake_runner(ends={number: kill})
+    with pytest.raises(Killed):
+        study(runner, new_state(SHORT))[0].go()
+    again, _ = study(runner)
+    result = again.go()
+    assert len(runner.calls) == 5 and result.comparison.used == (0, 1)
+    states = [one.state for one in again.state.records]
+    assert states.count(RunState.INTERRUPTED) == 1 and states[number - 1] is RunState.INTERRUPTED
+    left = sorted(path.name for path in (again.folder / "runs").iterdir())
+    assert f"{number:02d}-{runner.calls[number - 1].arm}.interrupted" in left and len(left) == 5
+    assert any(f"resumed before run {number + 1}." in note for note in result.comparison.notes)
+
+
+@pytest.mark.parametrize("write", range(1, 11))
+def test_a_kill_at_any_write_of_the_state_loses_nothing(write, study, fake_runner, new_state, monkeypatch):
+    """The state on disk is that before or after the write; the runs on disk are as they were."""
+    runner = fake_runner()
+    one, _ = study(runner, new_state(SHORT))
+    writes = iter(range(1, 1000))
+    real = files.write_atomically
+
+    def die(path, function):
+        if path.name == "ab.json" and next(writes) == write:
+            raise Killed
+        real(path, function)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("omni_bench.ab.state.write_atomically", die)
+        try:
+            one.go()
+        except Killed:
+            assert write <= 9
+        else:
+            assert write == 10, "four runs are eight writes, the ending is one more"
+    again, _ = study(runner)
+    result = again.go()
+    assert result.ending.outcome is not None and result.comparison.used == (0, 1)
+    assert len(runner.calls) == 4, "a run that was whole is not made again"
+
+
+def test_a_kill_while_the_folder_is_put_aside(study, fake_runner, monkeypatch):
+    runner = fake_runner(slower=(1.2, 1.0), ends={3: KeyboardInterrupt()})
+    one, _ = study(runner)
+    real = StudyState.write
+
+    def die(state, folder):
+        if any(record.state is RunState.INTERRUPTED for record in state.records):
+            raise Killed
+        real(state, folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StudyState, "write", die)
+        with pytest.raises(Killed):
+            one.go()
+    again, _ = study(runner)
+    assert again.state.records[2].state is RunState.RUNNING
+    assert again.go().ending == Ending("IMPROVEMENT", 0)
+
+
+def test_ctrl_c_is_gone_on_with(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0), ends={4: KeyboardInterrupt("2 finished requests"), 5: KeyboardInterrupt()})
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            study(runner)[0].go()
+    again, _ = study(runner)
+    assert again.go().ending == Ending("IMPROVEMENT", 0)
+    assert again.state.resumed == (5, 6)
+
+
+def test_a_disk_that_is_full_is_gone_on_with(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0), ends={2: StoreError("no space left")})
+    with pytest.raises(StoreError, match="no space"):
+        study(runner)[0].go()
+    assert study(runner)[0].go().ending == Ending("IMPROVEMENT", 0)
+
+
+def test_an_ended_study_gives_its_result_again(study, fake_runner):
+    runner = fake_runner(slower=(1.0, 1.2))
+    first = study(runner)[0].go()
+    second = study(runner)[0].go()
+    assert second.ending == first.ending and len(runner.calls) == 10
+    assert second.comparison.primaries == first.comparison.primaries
+
+
+def test_a_dead_server_repeats_its_pair(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0), ends={2: TargetError("the server died during concurrency 4:\n  log")})
+    one, said = study(runner)
+    result = one.go()
+    assert result.ending == Ending("IMPROVEMENT", 0)
+    assert [call.arm for call in runner.calls[:4]] == ["before", "after", "before", "after"], "the pair in its order"
+    assert "pair 1 is repeated once" in said
+    assert "Run 02-after.failed (pair 1) is failed: the server died during concurrency 4:." in result.comparison.notes
+
+
+def test_a_server_that_dies_twice_is_infrastructure(study, fake_runner):
+    dead = TargetError("the server died")
+    runner = fake_runner(slower=(1.2, 1.0), ends={3: dead, 4: dead})
+    one, _ = study(runner)
+    result = one.go()
+    assert result.ending.exit_code == 3 and len(runner.calls) == 4
+    assert result.ending.why == "pair 2 came to nothing in 2 attempts (after: the server died; after: the server died)"
+    assert result.comparison.pairs == 1, "what there is, is shown"
+
+
+def test_without_any_pair_there_is_no_comparison(study, fake_runner):
+    dead = TargetError("no such checkpoint")
+    result = study(fake_runner(ends={1: dead, 2: dead}))[0].go()
+    assert result.comparison is None and result.ending.exit_code == 3 and result.ending.outcome is None
+
+
+def test_an_invalid_run_is_kept_and_its_pair_repeated(study, fake_runner):
+    runner = fake_runner(slower=(1.2, 1.0), ends={1: "invalid"})
+    one, _ = study(runner)
+    result = one.go()
+    assert result.ending == Ending("IMPROVEMENT", 0) and len(runner.calls) == 12
+    assert (one.folder / "runs" / "01-before" / "run.json").is_file()
+    assert result.before[0].source == "runs/03-before", "the pair is the one of the repetition"
+    assert any(note.startswith("Run 01-before (pair 1) is invalid: ") for note in result.comparison.notes)
+
+
+def test_an_after_that_is_broken_twice_is_its_own_failure(study, fake_runner):
+    result = study(fake_runner(ends={2: "invalid", 4: "invalid"}))[0].go()
+    assert result.ending.exit_code == 1 and result.ending.why.endswith("after is broken where before is not")
+    assert result.comparison.outcome is Outcome.NO_CLAIM
+
+
+def test_a_before_that_is_broken_twice_is_infrastructure(study, fake_runner):
+    result = study(fake_runner(ends={1: "invalid", 3: "invalid"}))[0].go()
+    assert result.ending.exit_code == 3 and result.comparison.outcome is Outcome.NO_CLAIM
+
+
+def test_a_broken_run_without_any_level_is_left_out_of_what_is_shown(study, fake_runner, make, monkeypatch):
+    runner = fake_runner(slower=(1.2, 1.0), ends={4: "invalid", 6: "invalid"})
+    real = make.folder
+
+    def folder(name, **arguments):
+        if arguments["failures"]:
+            arguments["levels"] = (16,)  # none in common with the others
+        return real(name, **arguments)
+
+    monkeypatch.setattr(make, "folder", folder)
+    result = study(runner)[0].go()
+    assert result.ending.exit_code == 3 and result.comparison.pairs == 1
+
+
+def test_runs_that_are_not_comparable_end_at_the_first_look(study, fake_runner, make, monkeypatch):
+    runner = fake_runner()
+    real = make.folder
+
+    def folder(name, **arguments):
+        other = {"hardware.cpu": "Slow CPU"} if name.name == "02-after" else {}
+        return real(name, config=other, **arguments)
+
+    monkeypatch.setattr(make, "folder", folder)
+    with pytest.raises(ComparabilityError, match=r"hardware\.cpu: Fast CPU 9000 \| Slow CPU"):
+        study(runner)[0].go()
+    assert len(runner.calls) == 2
+
+
+def test_the_state_survives_the_disk(study, fake_runner, tmp_path, new_state):
+    one, _ = study(fake_runner(slower=(1.2, 1.0), ends={3: "invalid"}))
+    one.go()
+    assert StudyState.read(one.folder) == one.state
+    document = json.loads((one.folder / "ab.json").read_text())
+    assert document["arms"]["after"]["config"]["reference"]["predictor"] == "kv_cache"
+
+
+def test_a_damaged_state_is_named(tmp_path, new_state):
+    with pytest.raises(ConfigError, match=r"is not the folder of a study: it has no ab\.json"):
+        StudyState.read(tmp_path)
+    new_state().write(tmp_path)
+    text = (tmp_path / "ab.json").read_text()
+    (tmp_path / "ab.json").write_text(text[: len(text) // 2])
+    with pytest.raises(StoreError, match=r"ab\.json is damaged"):
+        StudyState.read(tmp_path)
+    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.0"', '"schema_version": "2.0"'))
+    with pytest.raises(StoreError, match=r"schema_version '2\.0'"):
+        StudyState.read(tmp_path)
+
+
+def test_a_study_is_one_process_s(tmp_path):
+    with claimed(tmp_path), pytest.raises(StoreError, match="another process"), claimed(tmp_path):
+        pass
+    with claimed(tmp_path):
+        pass
