@@ -52,6 +52,14 @@ def level_of(record: Mapping[str, Any]) -> Level:
     return concurrency
 
 
+def level_or_none(record: Mapping[str, Any]) -> Level | None:
+    """The same, None for a line that names no level."""
+    try:
+        return level_of(record)
+    except StoreError:
+        return None
+
+
 def level_fields(level: Level) -> dict[str, Any]:
     """The fields of :func:`level_of`: ``concurrency`` alone in a closed loop, as before there were rates."""
     return {"concurrency": None, "rate_hz": level.hz} if isinstance(level, Rate) else {"concurrency": level}
@@ -59,15 +67,24 @@ def level_fields(level: Level) -> dict[str, Any]:
 
 def level_text(record: Mapping[str, Any], missing: str) -> str:
     """The cell of a table: "16", or "5 req/s"; ``missing`` for a line that names no level."""
-    try:
-        return str(level_of(record))
-    except StoreError:
-        return missing
+    level = level_or_none(record)
+    return missing if level is None else str(level)
 
 
 def level_title(level: Level) -> str:
     """For sentences: "concurrency 16", or "5 req/s"."""
     return str(level) if isinstance(level, Rate) else f"concurrency {level}"
+
+
+def short_title(level: Level) -> str:
+    """For lists and small headings: "c = 16", or "5 req/s"."""
+    return str(level) if isinstance(level, Rate) else f"c = {level}"
+
+
+def listed_levels(levels: Iterable[Level]) -> str:
+    """For sentences: "c = 1, 4, 16", or "0.5 req/s, 1 req/s"."""
+    levels = list(levels)
+    return f"{'' if is_open_loop(levels) else 'c = '}{', '.join(map(str, levels))}"
 
 
 def level_name(level: Level) -> str:

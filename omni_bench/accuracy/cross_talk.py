@@ -15,6 +15,7 @@ from omni_bench.accuracy.cross_talk_null import SIGNIFICANT, Null, chance_of, de
 from omni_bench.accuracy.cross_talk_pairs import Neighbours, Request, SourceText
 from omni_bench.accuracy.cross_talk_score import best_match, best_scores, letters_of
 from omni_bench.accuracy.cross_talk_words import Words, WordWeights, unexplained_words, weigh_words, words_alike
+from omni_bench.levels import Level
 
 # Letters of another text that make a hit, from recordings with spliced words (reports/cross_talk.md).
 THRESHOLD = 7.0
@@ -44,14 +45,14 @@ class CrossTalkHit:
     heard: str
     words: str
     score: float
-    concurrency: int
+    concurrency: Level
 
 
 @dataclass(frozen=True)
 class LevelCrossTalk:
     """The finding for one level. ``pairs``: outputs times the texts that each was compared with."""
 
-    concurrency: int
+    concurrency: Level
     hits: tuple[CrossTalkHit, ...]
     pairs: int
     null: Null
@@ -69,7 +70,7 @@ class LevelCrossTalk:
 
 def find_cross_talk(
     requests: Sequence[Request], transcripts: Mapping[str, Words], background: Iterable[Words] = ()
-) -> dict[int, LevelCrossTalk]:
+) -> dict[Level, LevelCrossTalk]:
     """Cross-talk of every level, by concurrency.
 
     ``requests``: all of the run with their times, warm-up included; ``transcripts``: what was heard of those that
@@ -152,7 +153,7 @@ def position_of(first: int, last: int, heard: Words, own: Words, unexplained: Se
 
 
 def _check_level(
-    concurrency: int,
+    concurrency: Level,
     victims: Sequence[Request],
     transcripts: Mapping[str, Words],
     neighbours: Neighbours,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omni_bench.accuracy.cross_talk_words import Words
+from omni_bench.levels import Level, Rate
 
 TARGET, REFERENCE = "target", "reference"
 IN_FLIGHT, EARLIER = "in flight", "earlier"
@@ -17,15 +18,16 @@ class Request:
     """A request as a source of words: its texts as they are compared, and when it was in flight.
 
     ``reference``: the words of the reference recording that was sent with it, () if none was.
-    ``concurrency``: of the level that it belongs to.
+    ``concurrency``: of the level that it belongs to. ``slots``: of that level, which a rate does not tell.
     """
 
     request_id: str
-    concurrency: int
+    concurrency: Level
     started_ns: int
     finished_ns: int
     target: Words
     reference: Words = ()
+    slots: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,11 @@ class Neighbours:
         A server with that many slots gave it one in which one of these was the last: a buffer that was not
         cleaned holds their words. How long ago they finished does not matter to a buffer.
         """
+        slots = request.concurrency if request.slots is None else request.slots
+        if isinstance(slots, Rate):
+            raise ValueError(f"request {request.request_id} of {slots} has no number of slots")
         high = bisect_left(self._ends, request.started_ns + 1)
-        return self._by_end[max(high - request.concurrency, 0) : high][::-1]
+        return self._by_end[max(high - slots, 0) : high][::-1]
 
     def sources_of(self, request: Request) -> list[SourceText]:
         """The texts to look for in its output, each once: those in flight before those earlier, targets first.

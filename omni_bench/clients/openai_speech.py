@@ -24,6 +24,7 @@ from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.server_error import TAIL_BYTES, describe_body, error_at_end, error_in_body, one_line
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import ConfigError, DatasetError
+from omni_bench.levels import Level
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.config.schema import ClientConfig

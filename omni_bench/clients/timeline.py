@@ -38,9 +38,10 @@ ERROR_KINDS = (
 class Timeline:
     """One request from plan to end.
 
-    ``concurrency``: the level it belongs to, a Rate in an open loop.     ``scheduled_ns``: when the load plan wanted it to start. ``started_ns``: when the client
-    began to send it. ``headers_ns``: response headers complete. ``first_byte_ns``: first
-    byte of the body. ``first_audio_ns``: first byte of audio payload (headers of the
+    ``concurrency``: the level it belongs to, a Rate in an open loop. ``scheduled_ns``: when the
+    load plan wanted it to start. ``started_ns``: when the client began to send it.
+    ``headers_ns``: response headers complete. ``first_byte_ns``: first byte of the body.
+    ``first_audio_ns``: first byte of audio payload (headers of the
     container do not count). ``ended_ns``: last byte of a clean end of stream, None if it
     failed. ``failed_ns``: when the failure was noticed, None if it succeeded.
     ``chunk_arrived_ns[i]`` and ``chunk_bytes[i]``: arrival and payload bytes of the i-th

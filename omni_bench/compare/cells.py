@@ -11,6 +11,7 @@ import numpy as np
 
 from omni_bench.compare.result import Cell, Mark, Percentiles
 from omni_bench.compare.views import RunView
+from omni_bench.levels import Level
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, LengthGuard
 from omni_bench.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
@@ -28,25 +29,25 @@ def shown_metrics(guard: LengthGuard) -> tuple[str, ...]:
     return CELL_METRICS + tuple(name for name in PRIMARIES_BY_FIT if name not in CELL_METRICS and guard.tripped)
 
 
-def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[int]) -> list[dict[int, float | None]]:
+def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -> list[dict[Level, float | None]]:
     """ln(after/before) of each pair at each level; None where a value is missing or allows no ratio."""
     return [{level: _effect(pair, metric, level) for level in levels} for pair in pairs]
 
 
-def _effect(pair: Pair, metric: str, concurrency: int) -> float | None:
+def _effect(pair: Pair, metric: str, concurrency: Level) -> float | None:
     before, after = _values(pair, metric, concurrency)
     if metric != INTERCEPT:
         return log_ratio(before, after)
     return intercept_effect(before, after, _values(pair, "e2el_ms", concurrency)[0])
 
 
-def _values(pair: Pair, metric: str, concurrency: int) -> tuple[float | None, float | None]:
+def _values(pair: Pair, metric: str, concurrency: Level) -> tuple[float | None, float | None]:
     first, second = (run.level(concurrency) for run in pair)
     return (first.value(metric) if first else None, second.value(metric) if second else None)
 
 
 def compare_cells(
-    pairs: Sequence[Pair], levels: Sequence[int], guard: LengthGuard, *, alpha: float, verdicts: bool
+    pairs: Sequence[Pair], levels: Sequence[Level], guard: LengthGuard, *, alpha: float, verdicts: bool
 ) -> tuple[Cell, ...]:
     """One cell a metric and level, in that order. ``verdicts`` false: single runs, which only show numbers.
 
@@ -61,7 +62,7 @@ def compare_cells(
     )
 
 
-def _cell(pairs: Sequence[Pair], metric: str, level: int, alpha: float) -> Cell:
+def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cell:
     both = [
         (effect, *_values(pair, metric, level))
         for pair in pairs
@@ -105,7 +106,7 @@ def _mark(cell: Cell, p_adjusted: float | None, pairs: Sequence[Pair], guard: Le
     return Mark.WORSE if worse_sign(METRICS[cell.metric].better) * cell.change > 0 else Mark.BETTER
 
 
-def compare_percentiles(pairs: Sequence[Pair], levels: Sequence[int]) -> tuple[Percentiles, ...]:
+def compare_percentiles(pairs: Sequence[Pair], levels: Sequence[Level]) -> tuple[Percentiles, ...]:
     """Every metric of requests that both arms have, with its percentiles."""
     found = []
     for level in levels:
@@ -116,7 +117,7 @@ def compare_percentiles(pairs: Sequence[Pair], levels: Sequence[int]) -> tuple[P
     return tuple(found)
 
 
-def _arm_figures(pairs: Sequence[Pair], level: int, metric: str, figure: str) -> tuple[float | None, float | None]:
+def _arm_figures(pairs: Sequence[Pair], level: Level, metric: str, figure: str) -> tuple[float | None, float | None]:
     def of(side: int) -> float | None:
         views = [pair[side].level(level) for pair in pairs]
         return _mean([view.figure(metric, figure) if view is not None else None for view in views])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from omni_bench.compare.keys import Difference, differences, shown
 from omni_bench.compare.views import RunView
 from omni_bench.errors import ComparabilityError
+from omni_bench.levels import Level, level_value
 
 
 def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, force: bool = False) -> list[Difference]:
@@ -23,7 +24,10 @@ def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, for
     for name, arm in (("before", before), ("after", after)):
         _refuse_copies(name, arm)
     if not common_concurrencies(before, after):
-        listed = [sorted({level.concurrency for run in arm for level in run.levels}) for arm in (before, after)]
+        listed = [
+            [level if isinstance(level, int) else str(level) for level in sorted(_levels_of(arm), key=level_value)]
+            for arm in (before, after)
+        ]
         raise ComparabilityError(f"the runs have no concurrency level in common: before {listed[0]}, after {listed[1]}")
     found = _unequal_keys(before, after)
     if found and not force:
@@ -35,7 +39,11 @@ def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, for
     return found
 
 
-def common_concurrencies(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[int, ...]:
+def _levels_of(arm: Sequence[RunView]) -> set[Level]:
+    return {level.concurrency for run in arm for level in run.levels}
+
+
+def common_concurrencies(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[Level, ...]:
     """Levels that every run has."""
     levels = [{level.concurrency for level in run.levels} for run in (*before, *after)]
     return tuple(sorted(set.intersection(*levels)))

@@ -10,6 +10,7 @@ from omni_bench.compare.comparability import check_comparable, common_concurrenc
 from omni_bench.compare.keys import Difference, differences_of_all
 from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
 from omni_bench.compare.views import OMNI_BENCH, RunView
+from omni_bench.levels import Level, listed_levels, short_title
 from omni_bench.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
@@ -85,7 +86,7 @@ def _advisory(
     return tuple(reasons)
 
 
-def _guard(pairs: Sequence[Pair], levels: Sequence[int]) -> LengthGuard:
+def _guard(pairs: Sequence[Pair], levels: Sequence[Level]) -> LengthGuard:
     arms = [[pair[side] for pair in pairs] for side in (0, 1)]
     if all(run.requests is not None for arm in arms for run in arm):
         lengths = [
@@ -152,7 +153,7 @@ def _arm(runs: Sequence[RunView]) -> Arm:
     )
 
 
-def _fewest_requests(pairs: Sequence[Pair], level: int) -> int:
+def _fewest_requests(pairs: Sequence[Pair], level: Level) -> int:
     return min(view.requests for pair in pairs for run in pair if (view := run.level(level)) is not None)
 
 
@@ -168,7 +169,7 @@ def _invalid(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[str, 
 def _notes(
     before: Sequence[RunView],
     after: Sequence[RunView],
-    levels: Sequence[int],
+    levels: Sequence[Level],
     accuracy: Accuracy,
     guard: LengthGuard,
 ) -> tuple[str, ...]:
@@ -183,10 +184,10 @@ def _notes(
         )
     if any(run.facts.on_gpu for run in runs):
         few = [
-            f"c = {level}: {fewest} of {wanted}"
+            f"{short_title(level)}: {fewest} of {wanted}"
             for level in levels
             if (fewest := _fewest_requests(list(zip(before, after, strict=True)), level))
-            < (wanted := max(GPU_REQUESTS, GPU_REQUESTS_PER_SLOT * level))
+            < (wanted := max(GPU_REQUESTS, GPU_REQUESTS_PER_SLOT * level if isinstance(level, int) else 0))
         ]
         if few:
             notes.append(
@@ -200,12 +201,13 @@ def _notes(
     return tuple(notes)
 
 
-def _partial(effects: Mapping[str, Sequence[Mapping[int, float | None]]], levels: Sequence[int]) -> list[str]:
+def _partial(effects: Mapping[str, Sequence[Mapping[Level, float | None]]], levels: Sequence[Level]) -> list[str]:
     """Primaries that some levels say nothing about."""
     notes = []
     for name, found in effects.items():
         judged = common_levels(found)
         if judged and len(judged) < len(levels):
-            listed = ", ".join(str(level) for level in judged)
-            notes.append(f"{name} is judged over c = {listed} alone: at the other levels not every run has it.")
+            notes.append(
+                f"{name} is judged over {listed_levels(judged)} alone: at the other levels not every run has it."
+            )
     return notes

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from omni_bench.compare.result import Arm, Comparison
 from omni_bench.errors import StoreError
+from omni_bench.levels import level_fields
 from omni_bench.stats.verdicts import PrimaryVerdict
 from omni_bench.text import shorten
 
@@ -52,7 +53,7 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "pairs": comparison.pairs,
         "used_pairs": [index + 1 for index in comparison.used],
         "alpha": comparison.alpha,
-        "levels": [{"concurrency": level, "requests": count} for level, count in comparison.requests],
+        "levels": [{**level_fields(level), "requests": count} for level, count in comparison.requests],
         "hardware": comparison.hardware,
         "prompts": comparison.prompts,
         "judge": comparison.judge,
@@ -67,19 +68,25 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
             "reason": guard.reason,
             "change": guard.change,
             "total_change": guard.total_change,
-            "levels": [{"concurrency": level, "change": change} for level, change in guard.levels],
+            "levels": [{**level_fields(level), "change": change} for level, change in guard.levels],
             "prompts": guard.prompts,
             "outside": guard.outside,
             "basis": guard.basis,
         },
         "primaries": [_primary(primary) for primary in comparison.primaries],
         "cells": [
-            {**asdict(cell), "mark": str(cell.mark), "delta": cell.delta, "interval": _pair(cell.interval)}
+            {
+                **asdict(cell),
+                **level_fields(cell.concurrency),
+                "mark": str(cell.mark),
+                "delta": cell.delta,
+                "interval": _pair(cell.interval),
+            }
             for cell in comparison.cells
         ],
         "accuracy": {
             **asdict(comparison.accuracy),
-            "levels": [asdict(level) for level in comparison.accuracy.levels],
+            "levels": [{**asdict(level), **level_fields(level.concurrency)} for level in comparison.accuracy.levels],
             "worse": comparison.accuracy_worse,
         },
     }

@@ -17,8 +17,8 @@ from omni_bench.report.format import hardware_name
 _CLIENT_LIMITS = ("api_key_env", "connect_timeout_s", "max_audio_s", "request_timeout_s", "stall_timeout_s")
 _LOAD_MARKS = ("lag_budget_ms", "rotate_levels")
 _ASR_KEYS = ("kind", "lead_silence_ms", "tail_silence_ms")
-# Where the server happens to listen, and how long to wait for it.
-_TARGET_VOLATILE = ("host", "port", "startup_timeout_s", "stop_timeout_s")
+# Where the server happens to listen, how long to wait for it, and what versions and commits tell better.
+_TARGET_VOLATILE = ("host", "label", "port", "python", "revision", "startup_timeout_s", "stop_timeout_s")
 _HEALTH_VOLATILE = ("running", "status", "waiting", "uptime_s")
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 
@@ -89,7 +89,12 @@ def versions_of(run: Mapping[str, Any]) -> dict[str, Any]:
         "platform": software["platform"],
         "cuda": provenance["hardware"]["cuda"],
     }
-    return found | {f"package.{name}": version for name, version in software["packages"].items()}
+    found |= {f"package.{name}": version for name, version in software["packages"].items()}
+    own = target["description"].get("environment")
+    if isinstance(own, Mapping):
+        found |= {f"server.package.{name}": version for name, version in (own.get("packages") or {}).items()}
+        found["server.python"] = own.get("python")
+    return found
 
 
 def order_of(run: Mapping[str, Any]) -> dict[str, Any]:

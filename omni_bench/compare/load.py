@@ -14,6 +14,7 @@ from omni_bench.compare.keys import comparability_keys, order_of, settings_of, v
 from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError
+from omni_bench.levels import Level, level_of, level_title
 from omni_bench.report.format import hardware_name, target_name
 from omni_bench.report.utterances import score_of
 from omni_bench.run.results import read_results
@@ -32,7 +33,7 @@ def load_arm(spec: str) -> list[RunView]:
     pattern, a JSON file of ``vllm bench serve --save-result``, or several of these with commas between them.
     Raises ConfigError if there is nothing, or the same run twice; StoreError for what cannot be read.
     """
-    paths = [path for part in spec.split(",") if part.strip() for path in _paths(part.strip())]
+    paths = [path for part in spec.split(",") if part.strip() for path in run_paths(part.strip())]
     if not paths:
         raise ConfigError(f"{spec!r} names no run; give a run folder, a folder of runs, a pattern, or a comma list")
     seen = Counter(path.resolve() for path in paths)
@@ -44,7 +45,7 @@ def load_arm(spec: str) -> list[RunView]:
     if results and folders:
         raise ConfigError(f"{spec!r}: mixes run folders ({folders[0]}) with results of vllm bench ({results[0]})")
     if results:
-        return group_results([(str(path), read_result(_read_json(path), str(path))) for path in results])
+        return group_results([(str(path), read_result(read_json(path), str(path))) for path in results])
     return [load_run(path) for path in folders]
 
 
@@ -58,8 +59,8 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
     """The view of a run.json (valid by its schema). ``requests``: None without per-request data."""
     provenance = run["provenance"]
     prompts, judge, target = provenance["prompts"], provenance["judge"], provenance["target"]
-    levels = tuple(_level(level) for level in sorted(run["levels"], key=lambda level: level["concurrency"]))
-    of_levels = {f"concurrency {level.concurrency}: {reason}" for level in levels for reason in level.why}
+    levels = tuple(_level(level) for level in sorted(run["levels"], key=level_of))
+    of_levels = {f"{level_title(level.concurrency)}: {reason}" for level in levels for reason in level.why}
     own = tuple(reason for reason in run["invalid_reasons"] if reason not in of_levels)
     if not run["valid"] and not own and not of_levels:
         own = ("the run says that it is invalid, without a reason",)
@@ -89,7 +90,7 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
 
 def _level(level: Mapping[str, Any]) -> LevelView:
     why = tuple(level["invalid_reasons"]) or (() if level["valid"] else ("invalid",))
-    return LevelView(level["concurrency"], level["requests"], why, level["metrics"], level["accuracy"])
+    return LevelView(level_of(level), level["requests"], why, level["metrics"], level["accuracy"])
 
 
 def _requests(folder: RunFolder) -> list[RequestView] | None:
@@ -98,7 +99,7 @@ def _requests(folder: RunFolder) -> list[RequestView] | None:
         return None
     scores = {score.request_id: score for score in map(score_of, folder.read_utterances())}
     views = []
-    seen: Counter[tuple[int, str, int | None]] = Counter()
+    seen: Counter[tuple[Level, str, int | None]] = Counter()
     for level in read_results(folder, folder.read_run()):
         for request in level.requests:
             timeline = request.timeline
@@ -119,8 +120,8 @@ def _requests(folder: RunFolder) -> list[RequestView] | None:
     return views
 
 
-def _paths(part: str) -> list[Path]:
-    """Run folders and result files that one part of an argument names."""
+def run_paths(part: str) -> list[Path]:
+    """Run folders and result files that one part of an argument (no commas) names. Raises ConfigError, StoreError."""
     if _GLOB & set(part) and not Path(part).exists():
         found = [path for name in sorted(glob.glob(part)) for path in _expanded(Path(name), part)]
         if not found:
@@ -153,7 +154,8 @@ def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file() or (path / "requests.jsonl").is_file()
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """A JSON file of bounded size. Raises StoreError."""
     with os_errors_as_store_errors("read", path):
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:

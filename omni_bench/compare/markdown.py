@@ -18,6 +18,7 @@ from omni_bench.compare.rows import (
     primary_row,
     signed_percent,
 )
+from omni_bench.levels import listed_levels
 from omni_bench.report.format import NA, code_block, escape_markdown
 from omni_bench.report.table import markdown_table
 from omni_bench.stats.verdicts import FULL_PAIRS, PrimaryVerdict
@@ -114,7 +115,7 @@ def _header(comparison: Comparison) -> str:
         "card": escape_markdown(comparison.hardware or NA),
         "prompts": escape_markdown(comparison.prompts or NA),
         "judge": escape_markdown(comparison.judge or "none"),
-        "K": f"{pairs}; c = {', '.join(str(level) for level in comparison.levels)}; {span} requests a level",
+        "K": f"{pairs}; {listed_levels(comparison.levels)}; {span} requests a level",
     }
     return "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
 

@@ -15,6 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label, signed_percent
 from omni_bench.compare.views import RunView
+from omni_bench.levels import Level, axis_label, level_value, short_title
 from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
 from omni_bench.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.store.files import write_atomically
@@ -44,7 +45,7 @@ def draw_comparison(
     return paths
 
 
-def arm_point(runs: Sequence[RunView], metric: str, level: int) -> Point | None:
+def arm_point(runs: Sequence[RunView], metric: str, level: Level) -> Point | None:
     """Geometric mean over the runs with its 95 % t interval (None for one run); None if no run has a value.
 
     The interval is of one arm alone: what pairs share makes the difference more certain than two such intervals tell.
@@ -68,8 +69,8 @@ def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -
         change = changes.get(metric)
         said = f"   {signed_percent(change)} over all levels" if change is not None else ""
         axes.set_title(f"{metric_label(metric)}{said}", loc="left", fontsize=10.5, fontweight="bold")
-        _frame(axes, "concurrency (requests in flight)", metric_label(metric))
-        _scale_x(axes, comparison.levels)
+        _frame(axes, axis_label(comparison.levels), metric_label(metric))
+        _scale_x(axes, [level_value(level) for level in comparison.levels])
         if any(drawn):
             axes.set_ylim(0, 1.15 * max(top for top in drawn if top is not None))
             axes.legend(frameon=False, fontsize=9)
@@ -78,10 +79,10 @@ def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -
     return figure
 
 
-def _draw_arm(axes: Axes, runs: Sequence[RunView], metric: str, levels: Sequence[int], number: int) -> float | None:
+def _draw_arm(axes: Axes, runs: Sequence[RunView], metric: str, levels: Sequence[Level], number: int) -> float | None:
     """Draw one arm; the highest thing drawn, None if there was nothing."""
     label, colour, marker, style = ARMS[number]
-    points = [(level, *point) for level in levels if (point := arm_point(runs, metric, level)) is not None]
+    points = [(level_value(level), *point) for level in levels if (point := arm_point(runs, metric, level)) is not None]
     if not points:
         return None
     nudge = 2 ** (0.06 * (2 * number - 1))  # so that intervals do not hide one another
@@ -102,7 +103,7 @@ def _fit_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Fi
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, level in zip(panels, levels, strict=False):
         drawn = [_draw_fit(axes, runs, level, number) for number, runs in enumerate(arms)]
-        axes.set_title(f"c = {level}", loc="left", fontsize=10.5, fontweight="bold")
+        axes.set_title(short_title(level), loc="left", fontsize=10.5, fontweight="bold")
         _frame(axes, "audio (s)", "E2EL (ms)")
         if any(drawn):
             axes.legend(frameon=False, fontsize=8)
@@ -113,7 +114,7 @@ def _fit_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Fi
     return figure
 
 
-def _draw_fit(axes: Axes, runs: Sequence[RunView], level: int, number: int) -> bool:
+def _draw_fit(axes: Axes, runs: Sequence[RunView], level: Level, number: int) -> bool:
     """The requests of one arm as points, and the mean of its runs' lines; False if there is neither."""
     label, colour, marker, style = ARMS[number]
     points = [
@@ -140,7 +141,7 @@ def _draw_fit(axes: Axes, runs: Sequence[RunView], level: int, number: int) -> b
     return True
 
 
-def _mean_line(runs: Sequence[RunView], level: int) -> tuple[float, float] | None:
+def _mean_line(runs: Sequence[RunView], level: Level) -> tuple[float, float] | None:
     """Intercept (ms) and slope, means over the runs; None unless every run has a fit."""
     views = [view for run in runs if (view := run.level(level)) is not None]
     fits = [(view.value("e2el_intercept_ms"), view.value("e2el_slope")) for view in views]
@@ -149,7 +150,7 @@ def _mean_line(runs: Sequence[RunView], level: int) -> tuple[float, float] | Non
     return statistics.fmean(fit[0] for fit in fits), statistics.fmean(fit[1] for fit in fits)  # type: ignore[misc]
 
 
-def _span(runs: Sequence[RunView], level: int, lengths: Sequence[float]) -> tuple[float, float] | None:
+def _span(runs: Sequence[RunView], level: Level, lengths: Sequence[float]) -> tuple[float, float] | None:
     """From the shortest to the longest audio; without single requests, one standard deviation around the mean."""
     if lengths:
         return min(lengths), max(lengths)
@@ -167,12 +168,12 @@ def _frame(axes: Axes, x_label: str, y_label: str) -> None:
     axes.tick_params(labelsize=8.5)
 
 
-def _scale_x(axes: Axes, ticks: Sequence[int]) -> None:
+def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
     """A base 2 axis with a tick at each level and at nothing else."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
     axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
 

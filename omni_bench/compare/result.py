@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omni_bench.compare.keys import Difference
+from omni_bench.levels import Level
 from omni_bench.stats.accuracy import FlagComparison, WerDifference
 from omni_bench.stats.length_guard import LengthGuard
 from omni_bench.stats.verdicts import PrimaryVerdict
@@ -60,7 +61,7 @@ class Cell:
     """
 
     metric: str
-    concurrency: int
+    concurrency: Level
     pairs: int
     before: float | None
     after: float | None
@@ -81,7 +82,7 @@ class Percentiles:
     """Figures of one metric at one level, of both arms: (name, before, after), means over the runs."""
 
     metric: str
-    concurrency: int
+    concurrency: Level
     figures: tuple[tuple[str, float | None, float | None], ...]
 
 
@@ -89,7 +90,7 @@ class Percentiles:
 class LevelWer:
     """Corpus WER of a level in both arms, over all runs; None without a judge."""
 
-    concurrency: int
+    concurrency: Level
     before: float | None
     after: float | None
 
@@ -130,7 +131,7 @@ class Comparison:
     pairs: int
     used: tuple[int, ...]
     alpha: float
-    levels: tuple[int, ...]
+    levels: tuple[Level, ...]
     requests: tuple[tuple[int, int], ...]
     hardware: str | None
     prompts: str | None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from omni_bench.levels import Level, short_title
 from omni_bench.metrics.definitions import LEVEL_METRICS
 from omni_bench.stats.length_guard import UtteranceKey
 
@@ -21,7 +22,7 @@ class LevelView:
     performance claim, empty if it is valid.
     """
 
-    concurrency: int
+    concurrency: Level
     requests: int
     why: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
@@ -73,14 +74,14 @@ class RunView:
     requests: tuple[RequestView, ...] | None
     facts: Facts
 
-    def level(self, concurrency: int) -> LevelView | None:
+    def level(self, concurrency: Level) -> LevelView | None:
         """The level of this concurrency, None if there is none."""
         return next((level for level in self.levels if level.concurrency == concurrency), None)
 
     @property
     def invalid(self) -> tuple[str, ...]:
         """All reasons why it makes no performance claim; empty if it is valid."""
-        of_levels = [f"c = {level.concurrency}: {reason}" for level in self.levels for reason in level.why]
+        of_levels = [f"{short_title(level.concurrency)}: {reason}" for level in self.levels for reason in level.why]
         return (*self.why, *of_levels)
 
 

@@ -31,7 +31,7 @@ from omni_bench.errors import ConfigError
 CONFIG_NAME = "config"
 SCHEMA_NAME = "run_schema"
 VERSION_BASE = "1.3"
-GROUPS = ("scenario", "target", "dataset", "client", "load", "asr", "checks", "reference")
+GROUPS = ("scenario", "target", "dataset", "client", "load", "slo", "asr", "checks", "reference")
 
 COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
 """What composing a bad configuration can raise; :func:`explain` turns each into a ConfigError."""

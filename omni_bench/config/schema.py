@@ -23,7 +23,7 @@ class ScenarioConfig:
 
 @dataclass
 class TargetConfig:
-    """The server. ``kind``: ``reference`` (launched here) or ``external`` (``url`` is needed)."""
+    """The server. ``kind``: ``reference`` or ``command`` (launched here) or ``external`` (``url`` is needed)."""
 
     kind: str = MISSING
     url: Optional[str] = None
@@ -33,6 +33,11 @@ class TargetConfig:
     startup_timeout_s: float = 180.0
     stop_timeout_s: float = 10.0
     chaos: Optional[str] = None  # a fault of the wire (omni_bench/chaos/catalogue.py), by a proxy before the server
+    command: Optional[str] = None  # kind command: what is launched; {host}, {port} and {python} are filled in
+    env: dict[str, str] = field(default_factory=dict)  # for a launched server; stored with the run: no secrets
+    python: Optional[str] = None  # the interpreter of another environment, for a launched server
+    revision: Optional[str] = None  # what is installed there: a commit, or the SHA-256 of a wheel
+    label: Optional[str] = None  # what the user calls it, such as an arm of `omni-bench ab`
 
 
 @dataclass
@@ -76,7 +81,7 @@ class ClientConfig:
 
 @dataclass
 class LoadConfig:
-    """When requests start. ``kind``: ``closed_loop``."""
+    """When requests start. ``kind``: ``closed_loop``, ``open_loop`` or ``rate_search``."""
 
     kind: str = MISSING
     concurrency: list[int] = field(default_factory=lambda: [1])
@@ -84,7 +89,36 @@ class LoadConfig:
     requests_per_slot: int = 2  # a level of concurrency c measures at least this times c
     warmup_per_slot: int = 2
     rotate_levels: int = 0  # start the order of levels at this index
-    lag_budget_ms: float = 25.0  # p99 event-loop lag above this makes a level invalid
+    lag_budget_ms: float = 25.0  # p99 of the client's lag, or of its lateness, above this makes a level invalid
+    # open_loop and rate_search
+    arrival: str = "poisson"  # constant, poisson, gamma, or trace
+    burstiness: float = 1.0  # gamma: the shape; 1 is Poisson, below 1 comes in bursts
+    seed: int = 0  # of the arrivals
+    rate_hz: list[float] = field(default_factory=list)  # a level each; a rate search starts at the first
+    ramp: Optional[list[float]] = None  # [from, to] in requests a second, one level, instead of rate_hz
+    trace: Optional[str] = None  # the file of arrival=trace: .jsonl or .csv with a column of seconds
+    trace_column: Optional[str] = None  # its name; null: offset_s, timestamp, time_s or arrival_s
+    duration_s: Optional[float] = None  # of a level, instead of requests_per_level
+    max_in_flight: int = 512  # a request that is due beyond this waits, which its queue time shows
+    warmup_requests: int = 16  # of a level, at its own rate
+    # rate_search
+    probe_requests: int = 64  # of each probe at least; a p95 takes 59
+    probe_s: float = 10.0  # and each probe lasts at least so long: a queue needs time to grow
+    precision: float = 0.1  # ends when the lowest rate that fails is within this share of the highest that holds
+    min_rate_hz: float = 0.01
+    max_rate_hz: float = 256.0
+    max_probes: int = 16
+
+
+@dataclass
+class SloConfig:
+    """The service level that goodput and the rate search hold requests to; null: no limit.
+
+    In an open loop the TTFP is that from the scheduled start.
+    """
+
+    ttfp_ms: Optional[float] = None
+    stall_s: Optional[float] = None  # of all pauses of a request's playback together
 
 
 @dataclass
@@ -129,6 +163,7 @@ class ReferenceConfig:
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8
+    chunk_growth: str = "buffered"  # as large as the listener's store allows, or double: 1, 2, 4, ...
     predictor: str = "kv_cache"  # kv_cache, reprefill or fixed_window: one result, three costs
     temperature: Optional[float] = None  # null: the checkpoint's own, as for the next six
     top_k: Optional[int] = None
@@ -138,7 +173,10 @@ class ReferenceConfig:
     predictor_top_k: Optional[int] = None
     predictor_top_p: Optional[float] = None
     threads: Optional[int] = None
+    recorded: bool = True  # on a CPU, replay recorded operations instead of running them in Python
     fault: Optional[str] = None  # a fault of the catalogue (reference_impl/faults.py); off by default
+    graphs: str = "off"  # off, compile, cuda_graph or full_step (CUDA): how a decode step is executed
+    buffers: str = "device"  # or host_roundtrip: codes and states go through the host at every step
 
 
 @dataclass
@@ -160,6 +198,7 @@ class RunConfig:
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     client: ClientConfig = field(default_factory=ClientConfig)
     load: LoadConfig = field(default_factory=LoadConfig)
+    slo: SloConfig = field(default_factory=SloConfig)
     asr: AsrConfig = field(default_factory=AsrConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     reference: ReferenceConfig = field(default_factory=ReferenceConfig)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 
 from omni_bench.accuracy.settings import judge_settings
@@ -21,15 +22,16 @@ from omni_bench.config.schema import (
     RunConfig,
     TargetConfig,
 )
+from omni_bench.config.validate_load import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, validate_open_loop, validate_slo
 from omni_bench.errors import ConfigError
 from reference_impl.faults.catalogue import FAULT_NAMES
 from reference_impl.presets import PRESETS
-from reference_impl.settings import BUNDLED, DTYPES, PREDICTOR_STRATEGIES
+from reference_impl.settings import BUFFERS, BUNDLED, CHUNK_GROWTHS, DTYPES, GRAPHS, PREDICTOR_STRATEGIES
 
-TARGET_KINDS = ("reference", "external")
+TARGET_KINDS = ("reference", "external", "command")
 DATASET_KINDS = ("bundled", "seed_tts", "huggingface")
 CLIENT_KINDS = ("openai_speech",)
-LOAD_KINDS = ("closed_loop",)
+LOAD_KINDS = (CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH)
 ASR_KINDS = ("whisper", "faster_whisper", "none")
 SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
@@ -48,6 +50,7 @@ def validate(config: RunConfig) -> None:
     _dataset(config.dataset)
     _client(config.client)
     _load(config.load)
+    validate_slo(config.slo, config.load)
     _asr(config.asr)
     _checks(config.checks)
     _reference(config.reference)
@@ -76,6 +79,7 @@ def _target(target: TargetConfig) -> None:
             f"target.url: the target '{target.kind}' is launched here and takes no URL; "
             "use target=external for a server that already runs"
         )
+    _launched(target)
     if not target.host:
         raise ConfigError("target.host='': an address to bind, such as 127.0.0.1")
     if not 0 <= target.port <= 65535:
@@ -86,6 +90,32 @@ def _target(target: TargetConfig) -> None:
     _positive("target.stop_timeout_s", target.stop_timeout_s)
     if target.chaos is not None:
         choice("target.chaos", target.chaos, tuple(WIRE_FAULTS))
+
+
+def _launched(target: TargetConfig) -> None:
+    """What concerns servers that are launched here."""
+    if target.kind == "command":
+        if not target.command:
+            raise ConfigError(
+                "target.command is needed for target=command: what launches the server, in the foreground, with {host} "
+                "and {port} where those belong"
+            )
+        try:
+            words = shlex.split(target.command)
+        except ValueError as error:
+            raise ConfigError(f"target.command={target.command!r}: {str(error).lower()}") from None
+        if not words:
+            raise ConfigError(f"target.command={target.command!r}: names no program")
+        if target.port == 0 and "{port}" not in target.command:
+            raise ConfigError(
+                f"target.command={target.command!r}: needs {{port}} where the port belongs, or target.port=N if the "
+                "command always takes port N"
+            )
+    elif target.command is not None:
+        raise ConfigError(f"target.command is for target=command, not for the target '{target.kind}'")
+    if target.kind == "external" and (target.env or target.python is not None):
+        name = "env" if target.env else "python"
+        raise ConfigError(f"target.{name}: the target 'external' is not launched here, so that it cannot be set")
 
 
 def _dataset(dataset: DatasetConfig) -> None:
@@ -112,6 +142,11 @@ def _client(client: ClientConfig) -> None:
 
 def _load(load: LoadConfig) -> None:
     choice("load.kind", load.kind, LOAD_KINDS)
+    if load.kind != CLOSED_LOOP:
+        validate_open_loop(load)
+        return
+    if load.rate_hz or load.ramp or load.trace:
+        raise ConfigError("load.rate_hz, load.ramp and load.trace are of an open loop: add load=open_loop")
     if not load.concurrency:
         raise ConfigError("load.concurrency=[]: at least one level, such as [16]")
     for level in load.concurrency:
@@ -171,6 +206,7 @@ def _reference(reference: ReferenceConfig) -> None:
             f"reference.first_chunk_frames={reference.first_chunk_frames}: "
             f"at most reference.chunk_frames={reference.chunk_frames}"
         )
+    choice("reference.chunk_growth", reference.chunk_growth, CHUNK_GROWTHS)
     for key in ("temperature", "predictor_temperature"):
         value = getattr(reference, key)
         if value is not None and not (math.isfinite(value) and value >= 0):
@@ -186,6 +222,8 @@ def _reference(reference: ReferenceConfig) -> None:
     if reference.repetition_penalty is not None:
         _positive("reference.repetition_penalty", reference.repetition_penalty)
     choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
+    choice("reference.graphs", reference.graphs, GRAPHS)
+    choice("reference.buffers", reference.buffers, BUFFERS)
     if reference.fault is not None:
         choice("reference.fault", reference.fault, FAULT_NAMES)
     if reference.threads is not None:

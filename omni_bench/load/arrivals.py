@@ -1,9 +1,14 @@
 """Arrivals of the open loop: when each request is due, decided before anything is sent.
 
-A schedule is made in two steps. The gaps of an arrival process of rate 1 add up to moments
-``u`` on a clock that counts expected arrivals; the level's rate, which may grow or fall
-over the level, says when that clock shows ``u`` (the time change of a non-homogeneous process:
-Cinlar 1975, chapter 4). So every process can be constant or a ramp.
+A schedule is made in two steps. The gaps of a process add up to moments on a clock that counts
+expected arrivals; the level's rate, which may grow or fall over the level, says when that clock
+shows them (the time change of a non-homogeneous process: Cinlar 1975, chapter 4). So every
+process can have a constant rate or a ramp.
+
+A level has exactly as many requests as its rate and length say. For Poisson arrivals that is the
+process given its number of arrivals, whose moments are those of so many uniform ones in order
+(Kingman 1993, section 2.4): n + 1 gaps, scaled to fill the level. With free gaps 60 requests "at 20 a second" would
+come at anything from 15 to 27, and a search for a rate would find the luck of its schedules.
 
 The generator is ``random.Random``, whose ``random()`` and whose seeding by a text do not
 change between versions of Python; with shape 1 the gamma process draws what the Poisson process draws.
@@ -13,8 +18,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 CONSTANT, POISSON, GAMMA, TRACE = "constant", "poisson", "gamma", "trace"
 ARRIVALS = (CONSTANT, POISSON, GAMMA, TRACE)
@@ -53,23 +58,17 @@ class RateProfile:
         return (self.start_hz + self.end_hz) / 2
 
     def expected(self, at_s: float) -> float:
-        """Arrivals to be expected until ``at_s``: the integral of the rate. After a ramp its last rate goes on."""
-        if self.length_s is None:
-            return self.start_hz * at_s
-        within_s = min(at_s, self.length_s)
-        slope = (self.end_hz - self.start_hz) / self.length_s
-        return self.start_hz * within_s + slope * within_s**2 / 2 + self.end_hz * (at_s - within_s)
+        """Arrivals to be expected until ``at_s``, which is within the level: the integral of the rate."""
+        slope = 0.0 if self.length_s is None else (self.end_hz - self.start_hz) / self.length_s
+        return self.start_hz * at_s + slope * at_s**2 / 2
 
     def moment(self, expected: float) -> float:
-        """The inverse of :meth:`expected`, in seconds."""
-        if self.length_s is None:
-            return expected / self.start_hz
-        whole = self.mean_hz * self.length_s
-        if expected >= whole:
-            return self.length_s + (expected - whole) / self.end_hz
-        slope = (self.end_hz - self.start_hz) / self.length_s
-        # the root of slope/2 t² + start t = expected, in the form that does not cancel for a small slope
-        return 2 * expected / (self.start_hz + math.sqrt(self.start_hz**2 + 2 * slope * expected))
+        """The inverse of :meth:`expected`, in seconds.
+
+        The root of slope/2 t² + start t = expected, in the form that does not cancel for a small slope.
+        """
+        slope = 0.0 if self.length_s is None else (self.end_hz - self.start_hz) / self.length_s
+        return 2 * expected / (self.start_hz + math.sqrt(max(self.start_hz**2 + 2 * slope * expected, 0.0)))
 
 
 def arrival_offsets_ns(
@@ -83,9 +82,9 @@ def arrival_offsets_ns(
 ) -> tuple[int, ...]:
     """When each request is due, in ns after the level's start, in order.
 
-    ``requests``: how many; with ``duration_s`` instead, all that are due before that time, which is random in
-    number but for ``constant``. ``constant``: the first at once, then one every 1/rate. ``poisson``: exponential
-    gaps. ``gamma``: gaps of a gamma distribution of shape ``burstiness`` and the same mean: 1 is Poisson, below 1
+    ``requests``: how many, over the time in which the rate makes so many; with ``duration_s`` instead, as many as
+    the rate makes in it. ``constant``: the first at once, then at the rate. ``poisson``: exponential gaps.
+    ``gamma``: gaps of a gamma distribution of shape ``burstiness`` and the same mean: 1 is Poisson, below 1
     comes in bursts, above 1 is more regular (the meaning of ``--burstiness`` in vllm bench serve). In both
     the first request is due after the first gap. Equal arguments give equal schedules.
 
@@ -94,31 +93,19 @@ def arrival_offsets_ns(
     """
     if (requests is None) == (duration_s is None):
         raise ValueError("give either requests or duration_s")
-    found: list[int] = []
-    for expected in _unit_process(arrival, burstiness, random.Random(seed)):
-        if requests is not None and len(found) >= requests:
-            break
-        at_s = profile.moment(expected)
-        if duration_s is not None and at_s >= duration_s:
-            break
-        if len(found) >= MAX_ARRIVALS:
-            raise ValueError(f"more than {MAX_ARRIVALS} arrivals")
-        found.append(round(at_s * NS_PER_S))
-    return tuple(found)
+    expected = float(requests) if requests is not None else profile.expected(duration_s or 0.0)
+    if expected > MAX_ARRIVALS:
+        raise ValueError(f"{expected:.0f} arrivals; at most {MAX_ARRIVALS}")
+    moments = _moments(arrival, expected, burstiness, random.Random(seed))
+    return tuple(round(profile.moment(at) * NS_PER_S) for at in moments)
 
 
-def _unit_process(arrival: str, burstiness: float, generator: random.Random) -> Iterator[float]:
-    """The moments of a process of one arrival a second, without end."""
+def _moments(arrival: str, expected: float, burstiness: float, generator: random.Random) -> list[float]:
+    """The arrivals on the clock of expected arrivals, all within [0, ``expected``)."""
     if arrival == CONSTANT:
-        number = 0
-        while True:
-            yield float(number)
-            number += 1
+        return [float(number) for number in range(math.ceil(expected - 1e-9))]
     if arrival not in (POISSON, GAMMA):
         raise ValueError(f"arrival {arrival!r}; valid: {CONSTANT}, {POISSON}, {GAMMA}")
-    shape = 1.0 if arrival == POISSON else burstiness
-    gap: Callable[[], float] = lambda: generator.gammavariate(shape, 1 / shape)  # noqa: E731
-    at = gap()
-    while True:
-        yield at
-        at += gap()
+    count, shape = round(expected), 1.0 if arrival == POISSON else burstiness
+    sums = list(accumulate(generator.gammavariate(shape, 1 / shape) for _ in range(count + 1)))
+    return [expected * at / sums[-1] for at in sums[:-1]]

@@ -37,9 +37,9 @@ class LevelJob:
         plan = values["plan"]
         return cls(
             plan=LevelPlan(
-                concurrency=level_of(plan),
                 warmup=tuple(PlannedRequest(**planned) for planned in plan["warmup"]),
                 measured=tuple(PlannedRequest(**planned) for planned in plan["measured"]),
+                concurrency=level_of(plan),
                 max_in_flight=plan["max_in_flight"],
             ),
             speech_url=values["speech_url"],

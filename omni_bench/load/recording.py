@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omni_bench.clients.openai_speech import SAMPLE_WIDTH_BYTES
 from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.load.lag import LoopLag
 from omni_bench.levels import Level
+from omni_bench.load.lag import LoopLag
 from omni_bench.load.plan import PlannedRequest
 
 

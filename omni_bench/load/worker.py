@@ -32,6 +32,7 @@ from omni_bench.clients.openai_speech import stream_request
 from omni_bench.clients.pool import open_session, warm_pool
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import StoreError
+from omni_bench.levels import Rate
 from omni_bench.load.closed_loop import ClosedLoopResult, run_closed_loop
 from omni_bench.load.events import (
     LevelDone,
@@ -44,10 +45,12 @@ from omni_bench.load.events import (
     event_to_dict,
 )
 from omni_bench.load.lag import LagSampler
+from omni_bench.load.open_loop import OpenLoopResult, run_open_loop
 from omni_bench.load.plan import PlannedRequest
 from omni_bench.load.recording import unsent_timeline
 
 JOB_LIMIT_BYTES = 2**30  # a job line carries the reference audio of all its requests
+FIRST_CONNECTIONS = 16  # of an open loop, before its warm-up has shown how many are in flight at once
 ORPHAN_GRACE_S = 5.0  # after this an orphaned worker ends, whatever it is doing
 CANCELLED = AbortReason(
     in_flight=RequestError("cancelled", "the run was interrupted while the request was in flight"),
@@ -100,6 +103,7 @@ class LevelRun:
         self._audio: dict[str, list[bytes]] = {}
         self._no_server: RequestError | None = None
         self._connect_failures_in_a_row = 0
+        self._connections = self._first_connections()
         planned = job.plan.warmup + job.plan.measured
         self._payloads = {request.request_id: json.dumps(request.body).encode() for request in planned}
 
@@ -111,6 +115,8 @@ class LevelRun:
             warmup = await self._phase(session, plan.warmup)
             completed = sum(timeline.ok for timeline in warmup.timelines)
             self._events.put(WarmupDone(plan.concurrency, completed, len(plan.warmup) - completed))
+            if plan.max_in_flight is not None:  # no request is to wait for a connection of its own
+                self._connections = min(plan.max_in_flight, max(self._connections, 2 * warmup.peak_in_flight))
             await self._open_connections(session)  # the server may have closed some in the warm-up's tail
             with _garbage_collection_paused():
                 async with LagSampler() as sampler:
@@ -128,6 +134,12 @@ class LevelRun:
             )
         )
 
+    def _first_connections(self) -> int:
+        plan = self._job.plan
+        if isinstance(plan.concurrency, Rate):
+            return min(plan.max_in_flight or FIRST_CONNECTIONS, FIRST_CONNECTIONS)
+        return plan.concurrency
+
     def _stopped(self) -> RequestError | None:
         """Why nothing more is sent, or None."""
         return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
@@ -137,10 +149,12 @@ class LevelRun:
             return
         with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
             async with self._abort.deadline(self._job.options.connect_timeout_s):
-                await warm_pool(session, self._job.health_url, self._job.plan.concurrency)
+                await warm_pool(session, self._job.health_url, self._connections)
 
-    async def _phase(self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]) -> ClosedLoopResult:
-        concurrency = self._job.plan.concurrency
+    async def _phase(
+        self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]
+    ) -> ClosedLoopResult | OpenLoopResult:
+        concurrency, max_in_flight = self._job.plan.concurrency, self._job.plan.max_in_flight
 
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
             self._events.put(RequestStarted(request.request_id, request.prompt_id, request.warmup))
@@ -160,7 +174,13 @@ class LevelRun:
             self._events.put(RequestFinished(self._without_key(timeline)))
             return timeline
 
-        result = await run_closed_loop(planned, concurrency, send, should_stop=lambda: self._stopped() is not None)
+        result: ClosedLoopResult | OpenLoopResult
+        if isinstance(concurrency, Rate):
+            if max_in_flight is None:
+                raise ValueError(f"the plan of {concurrency} has no max_in_flight")
+            result = await run_open_loop(planned, max_in_flight, send, should_stop=lambda: self._stopped() is not None)
+        else:
+            result = await run_closed_loop(planned, concurrency, send, should_stop=lambda: self._stopped() is not None)
         error = self._stopped()
         if error is not None:
             for request in result.unsent:
@@ -178,13 +198,14 @@ class LevelRun:
     def _note_connect_failure(self, timeline: Timeline) -> None:
         """Give up what is unsent once twice as many requests in a row as there are slots got no connection.
 
-        Requests that are in flight go on: a server may refuse newcomers and still serve them.
+        An open loop counts as :data:`FIRST_CONNECTIONS` slots. Requests that are in flight go on: a server may
+        refuse newcomers and still serve them.
         """
         if timeline.error is None or timeline.error.kind != "connect":
             self._connect_failures_in_a_row = 0
             return
         self._connect_failures_in_a_row += 1
-        if self._connect_failures_in_a_row >= max(8, 2 * self._job.plan.concurrency):
+        if self._connect_failures_in_a_row >= max(8, 2 * self._first_connections()):
             count = self._connect_failures_in_a_row
             self._no_server = RequestError(
                 "connect", f"not sent: {count} requests in a row got no connection; the last: {timeline.error.message}"

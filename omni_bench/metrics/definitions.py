@@ -34,7 +34,12 @@ REQUEST_METRICS: tuple[Metric, ...] = (
 
 LEVEL_METRICS: tuple[Metric, ...] = (
     Metric("audio_per_s", "s/s", "higher", "audio of valid requests / (last ended − first started)"),
-    Metric("audio_per_s_steady", "s/s", "higher", "the same over the time with the target concurrency in flight"),
+    Metric(
+        "audio_per_s_steady",
+        "s/s",
+        "higher",
+        "the same over the time with the target concurrency in flight (open loop: first to last scheduled start)",
+    ),
     Metric("requests_per_s", "1/s", "higher", "valid requests / (last ended − first started)"),
     Metric("e2el_intercept_ms", "ms", "lower", "fixed cost: Theil–Sen intercept of E2EL over audio length"),
     Metric("e2el_slope", "", "lower", "marginal real-time factor: Theil–Sen slope of E2EL over audio length"),

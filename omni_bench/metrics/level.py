@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from omni_bench.clients.timeline import Timeline
+from omni_bench.levels import Level, Rate
 from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
+from omni_bench.metrics.open_loop import OpenLoop, lateness_reasons, open_loop_facts
 from omni_bench.metrics.request import RequestMetrics
 from omni_bench.metrics.summary import Summary, summarise
 from omni_bench.metrics.window import throughput
@@ -61,10 +63,11 @@ class LevelSummary:
     reason (one request may have several). ``distributions``: by the names of
     REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS; both are of the completed requests
     that are not faulty. ``valid`` is false, with the reasons in words, when the level makes no
-    performance claim. ``warmup`` is None if it is not known.
+    performance claim. ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
+    open loop, whose ``concurrency`` is a Rate; None in a closed loop.
     """
 
-    concurrency: int
+    concurrency: Level
     arrival: str
     requests: int
     completed: int
@@ -78,6 +81,7 @@ class LevelSummary:
     warmup: Warmup | None
     distributions: dict[str, Summary]
     scalars: dict[str, float | None]
+    open_loop: OpenLoop | None = None
 
     def metrics_json(self) -> dict[str, dict[str, Any]]:
         """``metrics`` of run.json: name -> {unit, better, n, mean, std, p50, p90, p95, p99}.
@@ -118,9 +122,16 @@ def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | No
 
 
 def goodput(
-    metrics: Sequence[RequestMetrics], ok_ids: set[str], invalid: Mapping[str, tuple[str, ...]], slo: Slo | None
+    metrics: Sequence[RequestMetrics],
+    ok_ids: set[str],
+    invalid: Mapping[str, tuple[str, ...]],
+    slo: Slo | None,
+    *,
+    from_schedule: bool = False,
 ) -> float | None:
     """Share of all requests that succeeded with valid audio within the limits; None without an SLO.
+
+    ``from_schedule``: the limit on TTFP holds from the scheduled start on, as it does for the users of an open loop.
 
     A request whose metric is None (no audio; stalls of a single chunk) has not shown that it
     meets a limit on it, so it does not count.
@@ -134,7 +145,7 @@ def goodput(
     good = sum(
         request.request_id in ok_ids
         and not invalid.get(request.request_id)
-        and within(request.ttfp_ms, slo.ttfp_ms)
+        and within(request.ttfp_sched_ms if from_schedule else request.ttfp_ms, slo.ttfp_ms)
         and within(request.stall_s, slo.stall_s)
         for request in metrics
     )
@@ -142,7 +153,7 @@ def goodput(
 
 
 def summarise_level(
-    concurrency: int,
+    concurrency: Level,
     timelines: Sequence[Timeline],
     metrics: Sequence[RequestMetrics],
     invalid: Mapping[str, tuple[str, ...]],
@@ -152,6 +163,7 @@ def summarise_level(
     warmup: Warmup | None = None,
     slo: Slo | None = None,
     arrival: str = "closed_loop",
+    max_in_flight: int | None = None,
 ) -> LevelSummary:
     """Summarise the measured requests of a level.
 
@@ -160,7 +172,8 @@ def summarise_level(
     those of failed requests are not counted, they are failures already). Requests with invalid
     audio enter no distribution, rate or fit. The level is valid only if every request,
     those of the warm-up too, succeeded, the audio is valid, and the client's lag was measured
-    and within its budget (if there is one). Raises ValueError when the two sequences do not belong together.
+    and within its budget (if there is one). In an open loop (``concurrency`` is a Rate), whose cap is
+    ``max_in_flight``, so must be its lateness. Raises ValueError when the two sequences do not belong together.
     """
     ids = [timeline.request_id for timeline in timelines]
     if ids != [request.request_id for request in metrics]:
@@ -175,6 +188,10 @@ def summarise_level(
     rates = throughput(timelines, concurrency, faulty)
     reasons = _invalid_reasons(len(timelines), errors, len(faulty), faults)
     reasons += _client_reasons(lag, lag_budget_ms, warmup, measured=bool(ok_ids))
+    open_loop = None
+    if isinstance(concurrency, Rate):
+        open_loop = open_loop_facts(timelines, max_in_flight or len(timelines) or 1)
+        reasons += lateness_reasons(open_loop, lag_budget_ms)
     return LevelSummary(
         concurrency=concurrency,
         arrival=arrival,
@@ -195,8 +212,9 @@ def summarise_level(
             "requests_per_s": rates.requests_per_s,
             "e2el_intercept_ms": fit.intercept_ms if fit is not None else None,
             "e2el_slope": fit.slope if fit is not None else None,
-            "goodput": goodput(metrics, ok_ids, faulty, slo),
+            "goodput": goodput(metrics, ok_ids, faulty, slo, from_schedule=open_loop is not None),
         },
+        open_loop=open_loop,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from omni_bench.clients.timeline import Timeline
+from omni_bench.levels import Level, Rate
 
 NS_PER_S = 1e9
 STEADY_COVERAGE = 0.90
@@ -21,7 +22,7 @@ class Throughput:
     requests_per_s: float | None
 
 
-def throughput(timelines: Sequence[Timeline], concurrency: int, faulty: Collection[str] = ()) -> Throughput:
+def throughput(timelines: Sequence[Timeline], concurrency: Level, faulty: Collection[str] = ()) -> Throughput:
     """Rates of the measured requests of one level.
 
     Whole window: from the first ``started`` of all requests to the last clean ``ended``. The
@@ -57,7 +58,7 @@ def audio_between(timeline: Timeline, after_ns: int | None, until_ns: int | None
     return samples / timeline.sample_rate_hz
 
 
-def steady_window(timelines: Sequence[Timeline], concurrency: int) -> tuple[int, int] | None:
+def steady_window(timelines: Sequence[Timeline], concurrency: Level) -> tuple[int, int] | None:
     """(start, end) in ns of the time in which the target concurrency was in flight, or None.
 
     A request is in flight from ``started`` until it ended or failed. The window goes from the
@@ -69,7 +70,13 @@ def steady_window(timelines: Sequence[Timeline], concurrency: int) -> tuple[int,
     - when less than 90 % of it really had that many requests in flight;
     - when it is shorter than the median time from start to end of the successful requests:
       such a window is mostly the start-up, in which no audio can have arrived yet.
+
+    In an open loop, whose ``concurrency`` is a Rate, nothing fixes how many are in flight. There it is the time in
+    which the level's load was offered: from the first scheduled start to the last, None when it is
+    shorter than that median.
     """
+    if isinstance(concurrency, Rate):
+        return _offered_window(timelines)
     changes = []
     for timeline in timelines:
         if timeline.finished_ns > timeline.started_ns:
@@ -93,3 +100,13 @@ def steady_window(timelines: Sequence[Timeline], concurrency: int) -> tuple[int,
     if length_ns <= 0 or covered_ns < STEADY_COVERAGE * length_ns or length_ns < statistics.median(durations_ns):
         return None
     return start_ns, end_ns
+
+
+def _offered_window(timelines: Sequence[Timeline]) -> tuple[int, int] | None:
+    sent = [timeline for timeline in timelines if timeline.finished_ns > timeline.started_ns]
+    durations_ns = [timeline.finished_ns - timeline.started_ns for timeline in sent if timeline.ok]
+    if not durations_ns:
+        return None
+    start_ns = min(timeline.scheduled_ns for timeline in sent)
+    end_ns = max(timeline.scheduled_ns for timeline in sent)
+    return (start_ns, end_ns) if end_ns - start_ns >= max(statistics.median(durations_ns), 1) else None

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from omni_bench.clients.timeline import Timeline
+from omni_bench.levels import Level
 from omni_bench.parity.codes import first_code_difference
 from omni_bench.parity.pcm import PcmComparison, compare_pcm, read_samples
 
@@ -80,7 +81,7 @@ class Comparison:
     solo_id: str
     prompt_id: str
     seed: int | None
-    concurrency: int
+    concurrency: Level
     repeat: bool
     kind: str | None
     equal: bool | None
@@ -105,7 +106,7 @@ def compare_answers(
     flight: Sequence[Timeline] = (),
     *,
     repeat: bool = False,
-    concurrency: int | None = None,
+    concurrency: Level | None = None,
 ) -> Comparison:
     """Compare one request in company (``answer``) with itself alone (``solo``).
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from omni_bench.levels import Level
 from omni_bench.load.plan import LevelPlan, PlannedRequest
 from omni_bench.load.recording import LevelRecording
 from omni_bench.parity.compare import Answer, Comparison, compare_answers
@@ -24,7 +25,7 @@ REPEATS = 2
 class SoloLevel:
     """What is sent alone for one level, and its pairs: (first request id, second request id, is a repeat)."""
 
-    concurrency: int
+    concurrency: Level
     plan: LevelPlan
     pairs: tuple[tuple[str, str, bool], ...]
 
@@ -36,7 +37,7 @@ class ParityPhase:
     requests: int
     codes: dict[str, np.ndarray] = field(default_factory=dict)
     planned: list[SoloLevel] = field(default_factory=list)
-    solos: dict[int, LevelRecording] = field(default_factory=dict)
+    solos: dict[Level, LevelRecording] = field(default_factory=dict)
 
     def candidates(self, recording: LevelRecording) -> list[str]:
         """The requests of a level that are sent alone: the first ``requests`` that ended cleanly, in plan order."""

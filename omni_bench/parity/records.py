@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from omni_bench.errors import StoreError
+from omni_bench.levels import Level, level_fields, level_of
 from omni_bench.parity.compare import Comparison, Neighbour, Words
 from omni_bench.parity.verdict import LevelParity
 from omni_bench.text import shorten
@@ -18,7 +19,6 @@ _NUMBER, _NUMBER_OR_NULL = (int, float), (int, float, type(None))
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("request_id", "solo_id", "prompt_id"), _TEXT),
     **dict.fromkeys(("kind", "problem", "solo_error", "sha256", "solo_sha256"), _TEXT_OR_NULL),
-    "concurrency": _INT,
     **dict.fromkeys(
         ("seed", "first_frame", "first_codebook", "first_sample", "arrived_ns", "length_difference"), _INT_OR_NULL
     ),
@@ -39,6 +39,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
     """A line of parity.jsonl: the comparison, with what was heard (all null without a judge) beside the rest."""
     record = asdict(comparison)
     words = record.pop("words") or dict.fromkeys(_WORD_FIELDS)
+    record |= level_fields(comparison.concurrency)
     return {**record, "neighbours": [asdict(one) for one in comparison.neighbours], **words}
 
 
@@ -53,6 +54,7 @@ def comparison_of(record: Mapping[str, Any]) -> Comparison:
         raise StoreError(_wrong(record, "neighbours", "a list of objects with the strings request_id and prompt_id"))
     return Comparison(
         **values,
+        concurrency=_level(record),
         neighbours=tuple(Neighbour(one["request_id"], one["prompt_id"]) for one in neighbours),
         words=words,
     )
@@ -70,6 +72,12 @@ def parity_record(parity: LevelParity | None) -> dict[str, Any] | None:
         record["first"] = {name: getattr(first, name) for name in names}
         record["first"]["neighbours"] = [asdict(one) for one in first.neighbours]
     return record
+
+
+def _level(record: Mapping[str, Any]) -> Level:
+    if record.get("rate_hz") is None:
+        return _checked(record, "concurrency", _INT)
+    return level_of(record)
 
 
 def _is_neighbour(value: Any) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from omni_bench.levels import Level
 from omni_bench.parity.compare import CODES, PCM, Comparison
 
 TRANSCRIPT = "transcript"
@@ -72,7 +73,7 @@ def repeat_checks(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return [one for one in comparisons if one.equal is not None and (one.repeat or one.concurrency == 1)]
 
 
-def level_parity(comparisons: Sequence[Comparison], concurrency: int, *, deterministic: bool) -> LevelParity | None:
+def level_parity(comparisons: Sequence[Comparison], concurrency: Level, *, deterministic: bool) -> LevelParity | None:
     """Sum up one level out of the ``comparisons`` of a whole run; None if it has none."""
     all_of_level = [one for one in comparisons if one.concurrency == concurrency]
     mine = [one for one in all_of_level if not one.repeat]

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.hearing import own_error_line, voices_line
+from omni_bench.report.open_loop import search_lines
 from omni_bench.report.table import level_headers, level_rows
 
 # Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
 NARROW_HEADERS = ("c", "ok", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)")
-NARROW_HEADERS += ("audio/s", "WER", "cross-talk", "parity", "valid")
+NARROW_HEADERS += ("rate", "TTFP sched p50 / p90 (ms)", "audio/s", "WER", "goodput", "cross-talk", "parity", "valid")
 
 
 def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
@@ -49,11 +50,16 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
 
 
 def notes(run: Mapping[str, Any]) -> list[str]:
-    """What the table is to be read with: injected faults, the judge's own error, and voices if they were compared."""
+    """What the table is to be read with: injected faults, a rate search's answer, the judge's own error, voices."""
     judge = run["provenance"]["judge"] or {}
     faults = injected_faults(run)
     injected = f"FAULT INJECTED on purpose: {', '.join(faults)}" if faults else None
-    lines = [injected, own_error_line(run), voices_line(run) if judge.get("speaker_encoder") else None]
+    lines = [
+        injected,
+        *search_lines(run),
+        own_error_line(run),
+        voices_line(run) if judge.get("speaker_encoder") else None,
+    ]
     return [line for line in lines if line]
 
 

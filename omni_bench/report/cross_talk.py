@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.levels import level_of, level_text
 from omni_bench.report.format import NA, count, escape_markdown, fixed, number
 from omni_bench.report.table import markdown_table
 from omni_bench.report.utterances import audio_link
@@ -62,7 +63,7 @@ def _level_table(run: Mapping[str, Any]) -> str:
         found = level.get("cross_talk") or {}
         rows.append(
             [
-                str(level["concurrency"]),
+                str(level_of(level)),
                 count(found.get("hits")),
                 fixed(found.get("expected_false_hits"), 2),
                 number(found.get("chance"), 2),
@@ -76,7 +77,7 @@ def _hit_table(hits: Sequence[Mapping[str, Any]]) -> str:
     headers = ("c", "output of", "speaks words of", "where", "heard", "their text", "letters", "audio")
     rows = [
         [
-            str(hit["concurrency"]),
+            level_text(hit, NA),
             escape_markdown(hit["victim"]),
             escape_markdown(source_name(hit)),
             escape_markdown(hit["position"]),

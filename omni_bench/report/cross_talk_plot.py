@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from omni_bench.levels import Level, Rate, level_name, level_of, level_title
 from omni_bench.report.cross_talk import PLOT_PREFIX
 from omni_bench.report.format import fixed
 from omni_bench.report.plots import DPI, GREY, ORANGE, save_figure, subtitle
@@ -23,7 +24,7 @@ MAX_NUMBERED = 16  # slots up to which every cell with hits has its count writte
 def draw_cross_talk(
     run: Mapping[str, Any],
     hits: Sequence[Mapping[str, Any]],
-    in_flight_ns: Mapping[int, Mapping[str, tuple[int, int]]],
+    in_flight_ns: Mapping[Level, Mapping[str, tuple[int, int]]],
     folder: Path,
 ) -> list[Path]:
     """Write a PNG for each level of two slots and more that was checked; their paths.
@@ -33,13 +34,13 @@ def draw_cross_talk(
     """
     paths = []
     for level in run["levels"]:
-        concurrency = level["concurrency"]
+        key, concurrency = level_of(level), level["concurrency"]
         if concurrency < 2 or not level.get("cross_talk"):
             continue
-        slots = slots_of(in_flight_ns.get(concurrency, {}))
-        found = [hit for hit in hits if hit["concurrency"] == concurrency]
+        slots = slots_of(in_flight_ns.get(key, {}))
+        found = [hit for hit in hits if level_of(hit) == key]
         matrix, elsewhere = slot_matrix(found, slots, concurrency)
-        paths.append(folder / f"{PLOT_PREFIX}{concurrency}.png")
+        paths.append(folder / f"{PLOT_PREFIX}{level_name(key) if isinstance(key, Rate) else key}.png")
         save_figure(_figure(run, level, matrix, elsewhere), paths[-1])
     return paths
 
@@ -79,7 +80,7 @@ def _figure(run: Mapping[str, Any], level: Mapping[str, Any], matrix: np.ndarray
             axes.text(source, victim, str(matrix[victim, source]), ha="center", va="center", fontsize=9)
     figure.colorbar(image, ax=axes, label="outputs", ticks=MaxNLocator(integer=True), shrink=0.8)
     found = level["cross_talk"]
-    axes.set_title(f"Cross-talk at concurrency {level['concurrency']}\n\n", loc="left", fontsize=12, fontweight="bold")
+    axes.set_title(f"Cross-talk at {level_title(level_of(level))}\n\n", loc="left", fontsize=12, fontweight="bold")
     expected = fixed(found["expected_false_hits"], 2)
     counts = f"{found['hits']} hits, {expected} expected by chance, {found['pairs']} pairs"
     outside = f"; {elsewhere} from another level" if elsewhere else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.levels import level_or_none, level_title
 from omni_bench.report.format import NA, escape_markdown, fixed, percent
 from omni_bench.report.hearing import own_error_line
 from omni_bench.report.utterances import alignment_markdown, audio_link, by_damage, score_of
@@ -37,13 +38,18 @@ def edits_text(record: Mapping[str, Any]) -> str:
     return f"S {score.substitutions}, D {score.deletions}, I {score.insertions}"
 
 
+def _level(record: Mapping[str, Any]) -> str:
+    level = level_or_none(record)
+    return f"concurrency {NA}" if level is None else level_title(level)
+
+
 def _entry(number: int, record: Mapping[str, Any]) -> str:
     score = score_of(record)
     why = f" ({escape_markdown(score.forced)})" if score.forced is not None else ""
     facts = [
         f"WER {percent(score.wer)}{why}, CER {percent(score.cer)}, "
         f"{edits_text(record)} of {score.reference_words} words",
-        f"concurrency {record.get('concurrency', NA)}, prompt {escape_markdown(record.get('prompt_id', NA))}, "
+        f"{_level(record)}, prompt {escape_markdown(record.get('prompt_id', NA))}, "
         f"audio {audio_link(record.get('audio'))}",
         f"mean log probability {fixed(record.get('avg_logprob'), 3)}, "
         f"no speech {fixed(record.get('no_speech_prob'), 3)}",

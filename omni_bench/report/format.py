@@ -92,7 +92,7 @@ def hardware_name(run: Mapping[str, Any]) -> str:
     device_name, device = server_says(run, "device_name"), server_says(run, "device")
     if device_name and device_name != "cpu":
         return device_name
-    if target["kind"] != "reference":
+    if target["kind"] == "external":
         return "CPU (model unknown)" if device_name == "cpu" else "unknown hardware"
     if hardware["gpus"] and device_name != "cpu" and not (device or "").startswith("cpu"):
         return hardware["gpus"][0]["name"]

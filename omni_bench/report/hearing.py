@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.levels import level_of, level_text, short_title
 from omni_bench.report.format import NA, count, escape_markdown, fixed, percent
 from omni_bench.report.table import markdown_table
 from omni_bench.report.utterances import audio_link
@@ -36,7 +37,9 @@ def voices_line(run: Mapping[str, Any]) -> str | None:
     parts = []
     for level in run["levels"]:
         voices = level.get("voices") or {}
-        parts.append(f"c = {level['concurrency']}: {count(voices.get('outliers'))} of {count(voices.get('checked'))}")
+        parts.append(
+            f"{short_title(level_of(level))}: {count(voices.get('outliers'))} of {count(voices.get('checked'))}"
+        )
     return f"Voices out of line ({judge['speaker_encoder']}): {'; '.join(parts) or NA}."
 
 
@@ -57,7 +60,7 @@ def voices_section(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any
     if strange:
         rows = [
             [
-                str(record.get("concurrency", NA)),
+                level_text(record, NA),
                 escape_markdown(record.get("request_id", NA)),
                 *(fixed(record.get(name), 3) for name in ("voice_onset", "voice_whole", "voice_onset_rest")),
                 audio_link(record.get("audio")),

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.levels import is_open_loop, level_of, short_title
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -18,6 +19,7 @@ from omni_bench.report.format import (
     target_name,
 )
 from omni_bench.report.hearing import own_error_line, voices_line, voices_section
+from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
 from omni_bench.report.table import (
     accuracy_table,
@@ -57,6 +59,8 @@ def render_report(
         _verdict(run),
         level_table(run) if run["levels"] else "No level was measured.",
         _legend(run),
+        _section("Rate search", rate_search_section(run)),
+        _section("Open loop: offered and achieved", open_loop_section(run)),
         _images(plots),
         _section("Rejected requests", _rejected(requests)),
         _section("Accuracy", accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None),
@@ -118,8 +122,10 @@ def _verdict(run: Mapping[str, Any]) -> str | None:
 
 
 def _legend(run: Mapping[str, Any]) -> str:
+    open_loop = is_open_loop(map(level_of, run["levels"]))
+    axis = "rate (and c): requests scheduled a second" if open_loop else "c: requests in flight"
     notes = [
-        "c: requests in flight. ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
+        f"{axis}. ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
         "these. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
         "below 1 is faster than real time. ICL: time between the first bytes of HTTP chunks. stalls: pauses of "
         "a player that starts with the first chunk. audio/s: seconds of audio per second.",
@@ -137,6 +143,8 @@ def _legend(run: Mapping[str, Any]) -> str:
             "failed, empty and silent requests count as 100 %."
         )
         notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
+    if (line := slo_line(run)) is not None:
+        notes.append(escape_markdown(line))
     if has_cross_talk(run):
         notes.append("cross-talk: outputs in which words of another request were heard.")
     if has_parity(run):
@@ -145,7 +153,7 @@ def _legend(run: Mapping[str, Any]) -> str:
         broken = {**level["errors"], **level["invalid"]}
         if broken:
             listed = ", ".join(f"{escape_markdown(name)} {number}" for name, number in broken.items())
-            notes.append(f"c = {level['concurrency']}: {listed}.")
+            notes.append(f"{short_title(level_of(level))}: {listed}.")
     return "\n\n".join(notes)
 
 

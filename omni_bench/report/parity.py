@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.levels import Level, level_of, level_or_none, level_text
 from omni_bench.report.format import NA, count, escape_markdown, fixed, number, percent
 from omni_bench.report.table import markdown_table, parity_cell
 
@@ -15,7 +16,7 @@ _BY = {"codes": "codes", "pcm": "samples", "transcript": "transcripts"}
 
 def parity_section(run: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str | None:
     """The section, None if no level was checked. ``comparisons``: lines of parity.jsonl."""
-    levels = [(level["concurrency"], level["parity"]) for level in run["levels"] if level.get("parity")]
+    levels = [(level_of(level), level["parity"]) for level in run["levels"] if level.get("parity")]
     if not levels:
         return None
     _, any_level = levels[0]
@@ -44,7 +45,7 @@ def place_of(first: Mapping[str, Any]) -> str:
     return f"{fixed(first.get('at_s'), 2)} s ({', '.join(parts)})"
 
 
-def _level_table(levels: Sequence[tuple[int, Mapping[str, Any]]]) -> str:
+def _level_table(levels: Sequence[tuple[Level, Mapping[str, Any]]]) -> str:
     headers = ("c", "compared by", "equal", "bit for bit", "first difference", "in flight then", "McNemar")
     rows = []
     for concurrency, parity in levels:
@@ -83,7 +84,7 @@ def _repeatability(parity: Mapping[str, Any]) -> str:
     )
 
 
-def _words(levels: Sequence[tuple[int, Mapping[str, Any]]]) -> str | None:
+def _words(levels: Sequence[tuple[Level, Mapping[str, Any]]]) -> str | None:
     """A caution where even the worst result could not be significant."""
     few = [parity["judged"] for _, parity in levels if 0 < parity["judged"] < 8]
     if not few:
@@ -91,19 +92,19 @@ def _words(levels: Sequence[tuple[int, Mapping[str, Any]]]) -> str | None:
     return f"With {min(few)} judged pairs McNemar's p cannot fall below {number(0.5 ** (min(few) - 1), 2)}."
 
 
-def _mismatch_table(levels: Mapping[int, Mapping[str, Any]], comparisons: Sequence[Mapping[str, Any]]) -> str | None:
+def _mismatch_table(levels: Mapping[Level, Mapping[str, Any]], comparisons: Sequence[Mapping[str, Any]]) -> str | None:
     """The first differences of all pairs that are mismatches, as the kind of their level has it."""
     found = [
         record
         for record in comparisons
-        if record.get("concurrency") in levels and _is_shown(record, levels[record["concurrency"]])
+        if level_or_none(record) in levels and _is_shown(record, levels[level_of(record)])
     ]
     if not found:
         return None
     headers = ("c", "request", "against", "parts at", "in flight then", "WER between", "heard in company")
     rows = [
         [
-            str(record["concurrency"]),
+            level_text(record, NA),
             escape_markdown(record["request_id"]),
             escape_markdown(record["solo_id"]),
             place_of(record),

@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from omni_bench.levels import axis_label, level_of, level_value
 from omni_bench.report.format import NA, hardware_name, number, percent, target_name
 from omni_bench.report.table import metric_value, valid_requests
 from omni_bench.store.files import write_atomically
@@ -106,7 +107,7 @@ def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
 
     A level without a value is left out of that line; a plot without any says so. Raises StoreError.
     """
-    levels = sorted(run["levels"], key=lambda level: level["concurrency"])
+    levels = sorted(run["levels"], key=level_of)
     paths = [folder / "overview.png"]
     save_figure(_overview(run, levels), paths[0])
     for plot in PLOTS:
@@ -135,13 +136,13 @@ def _overview(run: Mapping[str, Any], levels: Sequence[Level]) -> Figure:
 def _draw(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
     tops = [_draw_line(axes, line, levels) for line in plot.lines]
     drawn = [top for top in tops if top is not None]
-    axes.set_xlabel("concurrency (requests in flight)")
+    axes.set_xlabel(axis_label(map(level_of, levels)))
     axes.set_ylabel(plot.y_label)
     axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=9)
-    _scale_x(axes, [level["concurrency"] for level in levels])
+    _scale_x(axes, [level_value(level_of(level)) for level in levels])
     if not drawn:
         axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
         axes.set_yticks([])
@@ -157,13 +158,13 @@ def _draw(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
     axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3, handlelength=1.8, columnspacing=1.2)
 
 
-def _points(line: Line, levels: Sequence[Level]) -> list[tuple[int, float, float, bool]]:
-    """(concurrency, value, upper end of the spread, valid) of the levels that have a value."""
+def _points(line: Line, levels: Sequence[Level]) -> list[tuple[float, float, float, bool]]:
+    """(place of the level, value, upper end of the spread, valid) of the levels that have a value."""
     points = []
     for level in levels:
         value, upper = line.figures(level)
         if value is not None and abs(value) < MAX_ON_AXIS:
-            points.append((level["concurrency"], value, value if upper is None else upper, level["valid"]))
+            points.append((level_value(level_of(level)), value, value if upper is None else upper, level["valid"]))
     return points
 
 
@@ -187,7 +188,7 @@ def _draw_line(axes: Axes, line: Line, levels: Sequence[Level]) -> float | None:
 
 def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
     """Write the value of the first line at each level, above all that is drawn there."""
-    tops: dict[int, float] = {}
+    tops: dict[float, float] = {}
     for line in plot.lines:
         for x, _, upper, _ in _points(line, levels):
             tops[x] = max(upper, tops.get(x, upper))
@@ -196,12 +197,12 @@ def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
         axes.annotate(plot.show(value), (x, tops[x]), fontsize=8, color="#222222", **where)
 
 
-def _scale_x(axes: Axes, ticks: Sequence[int]) -> None:
+def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
     """A base 2 axis with a tick at each level that was tested and at nothing else."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if ticks:
         margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
         axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)

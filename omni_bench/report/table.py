@@ -7,12 +7,14 @@ from typing import Any
 
 from tabulate import tabulate
 
+from omni_bench.levels import is_open_loop, level_of
 from omni_bench.report.format import NA, count, escape_markdown, fixed, milliseconds, number, pair, percent
 
+TTFP_HEADER, SCHEDULED_HEADER = "TTFP p50 / p90 (ms)", "TTFP sched p50 / p90 (ms)"
 LEVEL_HEADERS = (
     "c",
     "ok",
-    "TTFP p50 / p90 (ms)",
+    TTFP_HEADER,
     "RTF p50 / p90 (mean)",
     "E2EL p50 / p90 (ms)",
     "ICL p50 / p90 (ms)",
@@ -32,14 +34,29 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
 
 def level_headers(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns of :func:`level_rows`: :data:`LEVEL_HEADERS`, and before the last what else was checked."""
+    """The columns of :func:`level_rows`: :data:`LEVEL_HEADERS`, and before the last what else was checked.
+
+    An open loop has rates in the first, and a column for the TTFP from the scheduled start.
+    """
+    headers = list(LEVEL_HEADERS)
+    if is_open_loop(map(level_of, run["levels"])):
+        headers[0] = "rate"
+        headers.insert(headers.index(TTFP_HEADER) + 1, SCHEDULED_HEADER)
+    if has_goodput(run):
+        headers.insert(-1, "goodput")
     checked = (*(("cross-talk",) if has_cross_talk(run) else ()), *(("parity",) if has_parity(run) else ()))
-    return (*LEVEL_HEADERS[:-1], *checked, LEVEL_HEADERS[-1])
+    return (*headers[:-1], *checked, headers[-1])
 
 
 def level_rows(run: Mapping[str, Any]) -> list[list[str]]:
     """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
     rows = [_level_row(level) for level in run["levels"]]
+    if is_open_loop(map(level_of, run["levels"])):
+        for row, level in zip(rows, run["levels"], strict=True):
+            row.insert(LEVEL_HEADERS.index(TTFP_HEADER) + 1, _pair_ms(level, "ttfp_sched_ms"))
+    if has_goodput(run):
+        for row, level in zip(rows, run["levels"], strict=True):
+            row.insert(-1, percent(metric_value(level, "goodput", "mean")))
     if has_cross_talk(run):
         for row, level in zip(rows, run["levels"], strict=True):
             row.insert(-1, count((level.get("cross_talk") or {}).get("hits")))
@@ -47,6 +64,11 @@ def level_rows(run: Mapping[str, Any]) -> list[list[str]]:
         for row, level in zip(rows, run["levels"], strict=True):
             row.insert(-1, parity_cell(level))
     return rows
+
+
+def has_goodput(run: Mapping[str, Any]) -> bool:
+    """Whether requests were held to a service level."""
+    return any(metric_value(level, "goodput", "mean") is not None for level in run["levels"])
 
 
 def has_cross_talk(run: Mapping[str, Any]) -> bool:
@@ -90,7 +112,7 @@ def percentile_table(run: Mapping[str, Any]) -> str:
     headers = ("c", "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
     rows = [
         [
-            str(level["concurrency"]),
+            str(level_of(level)),
             f"`{name}`",
             escape_markdown(summary["unit"]) or "–",
             str(summary["n"]),
@@ -108,7 +130,7 @@ def fit_table(run: Mapping[str, Any]) -> str:
     headers = ("c", "intercept (ms)", "slope (s/s)", "mean audio (s)")
     rows = [
         [
-            str(level["concurrency"]),
+            str(level_of(level)),
             milliseconds(metric_value(level, "e2el_intercept_ms", "mean")),
             fixed(metric_value(level, "e2el_slope", "mean"), 3),
             fixed(metric_value(level, "audio_s", "mean"), 2),
@@ -126,7 +148,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
         client = level["client"] or {}
         figures = [fixed(client.get(f"lag_{name}_ms"), 2) for name in ("p50", "p99", "max")]
         budget = fixed(client.get("lag_budget_ms"), 1)
-        rows.append([str(level["concurrency"]), *figures, budget, count(client.get("lag_samples"))])
+        rows.append([str(level_of(level)), *figures, budget, count(client.get("lag_samples"))])
     return markdown_table(headers, rows)
 
 
@@ -139,26 +161,27 @@ def accuracy_table(run: Mapping[str, Any]) -> str:
         counts = [count(accuracy.get(name)) for name in ("utterances", "words", "edits")]
         rates = [percent(accuracy.get(name)) for name in ("wer", "cer", "wer_mean", "wer_median")]
         ends = [count(accuracy.get(name)) for name in ("above_50", "forced")]
-        rows.append([str(level["concurrency"]), *counts, *rates, *ends])
+        rows.append([str(level_of(level)), *counts, *rates, *ends])
     return markdown_table(headers, rows)
+
+
+def _pair_ms(level: Mapping[str, Any], name: str) -> str:
+    return pair(*(milliseconds(metric_value(level, name, figure)) for figure in ("p50", "p90")))
 
 
 def _level_row(level: Mapping[str, Any]) -> list[str]:
     def figure(name: str, which: str) -> float | None:
         return metric_value(level, name, which)
 
-    def in_ms(name: str) -> str:
-        return pair(milliseconds(figure(name, "p50")), milliseconds(figure(name, "p90")))
-
     rtf = pair(fixed(figure("rtf", "p50"), 3), fixed(figure("rtf", "p90"), 3))
     accuracy = level["accuracy"] or {}
     return [
-        str(level["concurrency"]),
+        str(level_of(level)),
         f"{count(valid_requests(level))}/{level['requests']}",
-        in_ms("ttfp_ms"),
+        _pair_ms(level, "ttfp_ms"),
         rtf if rtf == NA else f"{rtf} ({fixed(figure('rtf', 'mean'), 3)})",
-        in_ms("e2el_ms"),
-        in_ms("icl_ms"),
+        _pair_ms(level, "e2el_ms"),
+        _pair_ms(level, "icl_ms"),
         count(level["stalls"]),
         fixed(figure("audio_per_s", "mean"), 2),
         fixed(figure("requests_per_s", "mean"), 2),

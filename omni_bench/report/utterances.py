@@ -10,6 +10,7 @@ from typing import Any
 from omni_bench.accuracy.alignment import alignment
 from omni_bench.accuracy.wer import UtteranceScore
 from omni_bench.errors import StoreError
+from omni_bench.levels import level_text
 from omni_bench.report.format import NA, escape_markdown, percent
 from omni_bench.report.table import markdown_table
 from omni_bench.text import shorten
@@ -60,7 +61,7 @@ def utterance_table(records: Sequence[Mapping[str, Any]], limit: int, sources: M
             line = f"{escape_markdown(score.forced)}: {line}"
         rows.append(
             [
-                str(record.get("concurrency", NA)),
+                level_text(record, NA),
                 escape_markdown(score.request_id),
                 percent(score.wer),
                 f"{score.substitutions} / {score.deletions} / {score.insertions}",
@@ -111,7 +112,7 @@ def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
         why += _shared(record)
         rows.append(
             [
-                str(record.get("concurrency", NA)),
+                level_text(record, NA),
                 escape_markdown(record.get("request_id", NA)),
                 escape_markdown(record.get("prompt_id", NA)),
                 escape_markdown(shorten("; ".join(why), 300)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from omni_bench.levels import Level, level_of
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.markdown import render_report
 from omni_bench.store.files import write_atomically
@@ -43,13 +44,13 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     return folder.report_md
 
 
-def _in_flight_ns(records: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, tuple[int, int]]]:
+def _in_flight_ns(records: Iterable[Mapping[str, Any]]) -> dict[Level, dict[str, tuple[int, int]]]:
     """When each request was in flight, by concurrency and request id, from lines of requests.jsonl and warmup.jsonl."""
-    in_flight: dict[int, dict[str, tuple[int, int]]] = {}
+    in_flight: dict[Level, dict[str, tuple[int, int]]] = {}
     for record in records:
         ends = (record.get(name) for name in ("finished_ns", "ended_ns", "failed_ns"))
         finished_ns = next((end for end in ends if end is not None), None)
         if finished_ns is not None:
-            level = in_flight.setdefault(record["concurrency"], {})
+            level = in_flight.setdefault(level_of(record), {})
             level[record["request_id"]] = (record["started_ns"], finished_ns)
     return in_flight

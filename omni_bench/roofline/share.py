@@ -78,7 +78,7 @@ def roofline(
     Invalid levels count as unmeasured: they make no performance claim.
     """
     weights = count_weights(config)
-    measured = {level["concurrency"]: level for level in levels if level["valid"]}
+    measured = {level["concurrency"]: level for level in levels if level["valid"] and level.get("rate_hz") is None}
     rows = []
     for batch in concurrency:
         cost = frame_cost(

@@ -13,6 +13,7 @@ from omni_bench.accuracy.wer import UtteranceScore, score_utterance
 from omni_bench.config.schema import OutputConfig
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
+from omni_bench.levels import Level
 from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted
@@ -40,7 +41,7 @@ class ParityResult:
     comparisons: tuple[Comparison, ...]
     codes: Mapping[str, np.ndarray]
 
-    def level(self, concurrency: int, provenance: Mapping[str, Any]) -> LevelParity | None:
+    def level(self, concurrency: Level, provenance: Mapping[str, Any]) -> LevelParity | None:
         """A level's parity; None if nothing of it was sent alone."""
         return level_parity(self.comparisons, concurrency, deterministic=claims_determinism(provenance))
 

@@ -12,6 +12,7 @@ from omni_bench.accuracy.cross_talk_words import Words
 from omni_bench.accuracy.normalise import normalise_reference
 from omni_bench.config.schema import ChecksConfig
 from omni_bench.datasets.bundled import bundled_texts
+from omni_bench.levels import Level, level_fields
 from omni_bench.run.judging import Verdicts
 from omni_bench.run.results import LevelResult
 from omni_bench.store.run_folder import RunFolder
@@ -19,7 +20,7 @@ from omni_bench.store.run_folder import RunFolder
 
 def check_cross_talk(
     levels: Sequence[LevelResult], verdicts: Verdicts | None, checks: ChecksConfig
-) -> dict[int, LevelCrossTalk]:
+) -> dict[Level, LevelCrossTalk]:
     """Cross-talk of each level, by concurrency; a level of which nothing was heard is not in it.
 
     Empty without a judge or with ``checks.cross_talk=false``.
@@ -38,6 +39,7 @@ def check_cross_talk(
                     finished_ns=timeline.finished_ns,
                     target=_split(score.reference_normal),
                     reference=_words(request.ref_text, request.language),
+                    slots=level.slots,
                 )
             )
             if score.forced is None:
@@ -50,6 +52,7 @@ def check_cross_talk(
                 finished_ns=warmup.finished_ns,
                 target=_words(warmup.text, warmup.language),
                 reference=_words(warmup.ref_text, warmup.language),
+                slots=level.slots,
             )
             for warmup in level.warmup_requests
         ]
@@ -79,19 +82,19 @@ def hit_records(levels: Iterable[LevelCrossTalk], kept: Mapping[str, str]) -> li
     return [{**_hit(hit), "audio": kept.get(hit.victim)} for level in levels for hit in level.hits]
 
 
-def write_cross_talk(folder: RunFolder, found: Mapping[int, LevelCrossTalk], kept: Mapping[str, str]) -> None:
+def write_cross_talk(folder: RunFolder, found: Mapping[Level, LevelCrossTalk], kept: Mapping[str, str]) -> None:
     """Write cross_talk.jsonl, an empty file if there is no hit; nothing if nothing was checked. Raises StoreError."""
     if found:
         folder.write_lines(folder.cross_talk_jsonl, hit_records(found.values(), kept))
 
 
-def victims(found: Mapping[int, LevelCrossTalk]) -> frozenset[str]:
+def victims(found: Mapping[Level, LevelCrossTalk]) -> frozenset[str]:
     """The requests in whose output another's words were heard."""
     return frozenset(hit.victim for level in found.values() for hit in level.hits)
 
 
 def _hit(hit: CrossTalkHit) -> dict[str, Any]:
-    return {**asdict(hit), "also": list(hit.also)}
+    return {**asdict(hit), **level_fields(hit.concurrency), "also": list(hit.also)}
 
 
 def _background(levels: Iterable[LevelResult]) -> list[Words]:

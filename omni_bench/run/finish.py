@@ -9,7 +9,9 @@ from typing import Any
 
 from omni_bench.accuracy.cross_talk import LevelCrossTalk, cross_talk_reasons
 from omni_bench.config.schema import RunConfig
+from omni_bench.config.validate_load import CLOSED_LOOP
 from omni_bench.errors import OmniBenchError
+from omni_bench.levels import Level, is_open_loop
 from omni_bench.load.recording import LevelRecording
 from omni_bench.parity.records import parity_record
 from omni_bench.parity.verdict import LevelParity, parity_reasons
@@ -17,6 +19,7 @@ from omni_bench.report.write import write_report
 from omni_bench.run.alone import AloneInterrupted, ParityResult, recordings_to_keep, write_parity
 from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, victims, write_cross_talk
 from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
+from omni_bench.run.rate_search import is_expected, probe_of, probe_record, search_record, slo_of
 from omni_bench.run.results import LevelResult, write_results
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.store.run_json import build_level, build_run
@@ -31,7 +34,8 @@ class Outcome:
 
     ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
     load phase was complete. ``recordings``: what the load phase left in the spool folder, for the
-    audio of levels that could not be measured.
+    audio of levels that could not be measured. ``planned``: the levels that were to be measured, as far as that
+    was known beforehand.
     """
 
     config: RunConfig
@@ -45,6 +49,7 @@ class Outcome:
     while_judging: bool = False
     recordings: list[LevelRecording] = field(default_factory=list)
     parity: ParityResult | None = None
+    planned: tuple[Level, ...] = ()
 
 
 def finish(outcome: Outcome) -> dict[str, Any]:
@@ -73,23 +78,26 @@ def finish(outcome: Outcome) -> dict[str, Any]:
     if outcome.verdicts is not None:
         folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
     write_cross_talk(folder, cross_talk, kept)
+    levels = [
+        level_record(
+            level,
+            outcome.verdicts,
+            config,
+            parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
+            cross_talk=cross_talk.get(level.concurrency),
+        )
+        for level in outcome.levels
+    ]
     run = build_run(
         scenario=config.scenario.name,
         description=config.scenario.description,
         started_utc=outcome.started_utc,
         duration_s=outcome.duration_s,
-        levels=[
-            level_record(
-                level,
-                outcome.verdicts,
-                config,
-                parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
-                cross_talk=cross_talk.get(level.concurrency),
-            )
-            for level in outcome.levels
-        ],
+        levels=levels,
         provenance=outcome.provenance,
         more_invalid_reasons=_problem_reasons(outcome),
+        rate_search=search_record(levels, config),
+        excused=is_expected,
     )
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
@@ -123,7 +131,12 @@ def level_record(
     """One entry of ``levels`` in run.json."""
     corpus = verdicts.corpus(level) if verdicts is not None else None
     return build_level(
-        level.summary(config.load.lag_budget_ms, config.load.kind),
+        level.summary(
+            config.load.lag_budget_ms,
+            config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
+            max_in_flight=config.load.max_in_flight,
+            slo=None if config.slo.ttfp_ms is None and config.slo.stall_s is None else slo_of(config),
+        ),
         [request.metrics for request in level.requests if not request.faults],
         corpus,
         lag_budget_ms=config.load.lag_budget_ms,
@@ -135,6 +148,7 @@ def level_record(
         parity=parity_record(parity),
         cross_talk=cross_talk_record(cross_talk),
         voices=verdicts.voice_summary(level) if verdicts is not None else None,
+        probe=probe_record(probe_of(level, config)),
     )
 
 
@@ -152,7 +166,8 @@ def _problem_reasons(outcome: Outcome) -> list[str]:
         reason = f"internal error: {type(problem).__name__}: {problem}"
     reasons = [JUDGING_DID_NOT_FINISH + reason if outcome.while_judging else reason]
     measured = {level.concurrency for level in outcome.levels}
-    missing = [str(concurrency) for concurrency in outcome.config.load.concurrency if concurrency not in measured]
+    missing = [level for level in outcome.planned if level not in measured]
     if missing:
-        reasons.append(f"not measured: concurrency {', '.join(missing)}")
+        kind = "" if is_open_loop(missing) else "concurrency "
+        reasons.append(f"not measured: {kind}{', '.join(map(str, missing))}")
     return reasons

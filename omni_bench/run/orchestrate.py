@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from rich.console import Console
 from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import TargetError
+from omni_bench.levels import level_title
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
@@ -33,10 +34,12 @@ from omni_bench.run.alone import WHILE_ALONE, ParityResult, keep_codes, parity_r
 from omni_bench.run.finish import Outcome, finish
 from omni_bench.run.hearing import judge_facts, with_voices
 from omni_bench.run.judging import Verdicts, audible, judge_levels
+from omni_bench.run.level_order import configured_levels, in_configured_order
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import harness, provenance
-from omni_bench.run.results import LevelResult, in_configured_order, measure_level, request_record
+from omni_bench.run.rate_search import probe_plans
+from omni_bench.run.results import LevelResult, measure_level, request_record
 from omni_bench.run.signal_checks import speaks
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.targets.base import Target, TargetInfo
@@ -71,6 +74,7 @@ class _Session:
     started_utc: datetime
     begun: float
     info: TargetInfo | None = None
+    levels_begun: list[LevelPlan] = field(default_factory=list)
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
     parity: ParityPhase | None = None
@@ -134,7 +138,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.progress.begin_load(session.prepared.plans)
             if session.config.checks.parity_requests:
                 session.parity = ParityPhase(session.config.checks.parity_requests)
-            for plan in session.prepared.plans:
+            for plan in _plans(session):
                 _run_one_level(session, plan, target)
             _run_alone(session, target)
     except BaseException as error:
@@ -151,11 +155,20 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     return problem
 
 
+def _plans(session: _Session) -> Iterable[LevelPlan]:
+    """The levels one after another; in a rate search each depends on the recordings of those before."""
+    prepared = session.prepared
+    if prepared.planner is None:
+        return prepared.plans
+    return probe_plans(prepared.planner, session.config, session.recordings, session.progress.say)
+
+
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
     session.progress.begin_level(plan)
+    session.levels_begun.append(plan)
     recording = _drive(session, plan, target, session.on_event)
     session.recordings.append(recording)
-    _check_target(recording, target, f"during concurrency {plan.concurrency}")
+    _check_target(recording, target, f"during {level_title(plan.concurrency)}")
     if session.parity is not None:
         keep_codes(session.parity, target.base_url, recording)
 
@@ -166,7 +179,7 @@ def _run_alone(session: _Session, target: Target) -> None:
         return
     send_alone(
         session.parity,
-        session.prepared.plans,
+        session.levels_begun,
         session.recordings,
         base_url=target.base_url,
         begin=session.progress.begin_alone,
@@ -213,7 +226,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         ]
     except Exception as error:
         return _Results([], None, problem or error)
-    levels = in_configured_order(levels, session.config.load.concurrency)
+    levels = in_configured_order(levels, configured_levels(session.config.load, session.prepared.plans))
     try:
         parity = parity_result(session.parity, session.recordings, session.prepared.prompts)
     except Exception as error:
@@ -251,6 +264,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 problem=results.problem,
                 while_judging=results.while_judging,
                 parity=results.parity,
+                planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
                 duration_s=time.monotonic() - session.begun,
                 provenance=provenance(
@@ -277,8 +291,11 @@ def _target_facts(session: _Session) -> dict[str, Any]:
         value = health.get(name)
         return value if isinstance(value, str) else None
 
-    # The reference server is of this very package.
-    own = harness() if config.kind == "reference" else {"version": None, "commit": None}
+    own: dict[str, Any] = {"version": None, "commit": config.revision}
+    if info is not None and info.environment is not None and config.kind == "reference":
+        own["version"] = info.environment["packages"].get("omni-bench")
+    elif config.kind == "reference" and config.python is None:
+        own = harness()  # the reference server is of this very package
     return {
         "kind": config.kind,
         "url": info.base_url if info is not None else config.url,

@@ -14,7 +14,9 @@ from omni_bench.config.schema import RunConfig
 from omni_bench.datasets.load import load_prompts, prompts_sha256
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
-from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
+from omni_bench.load.open_plan import OpenPlanner
+from omni_bench.load.plan import LevelPlan
+from omni_bench.load.plans import RATE_SEARCH, plan_levels, size_load
 from omni_bench.load.runner import check_api_key
 from omni_bench.parity.phase import REPEATS
 from omni_bench.run.hearing import check_speaker_encoder, references_for
@@ -29,13 +31,17 @@ SPACE_PER_REQUEST_BYTES = 3 << 20
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run needs and cannot change while it goes on."""
+    """What a run needs and cannot change while it goes on.
+
+    ``planner`` makes the levels of a rate search, which has no ``plans`` beforehand.
+    """
 
     prompts: dict[str, Prompt]
     prompts_facts: dict[str, Any]
     plans: list[LevelPlan]
     judge: JudgeSpec | None
     references: tuple[Reference, ...] = ()
+    planner: OpenPlanner | None = None
 
 
 def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Prepared:
@@ -47,10 +53,14 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         check_checkpoint(config.reference)
     check_api_key(config.client)
     check_speaker_encoder(config)
-    prompts = load_prompts(config.dataset, prompts_needed(config.load))
-    plans = build_level_plans(prompts, config.load, config.client)
-    measured = sum(len(plan.measured) for plan in plans)
-    alone = config.checks.parity_requests * len(plans) + REPEATS if config.checks.parity_requests else 0
+    size = size_load(config.load)
+    prompts = load_prompts(config.dataset, size.prompts)
+    planner = None
+    if config.load.kind == RATE_SEARCH:
+        planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
+    plans = plan_levels(prompts, size, config.load, config.client) if planner is None else []
+    measured, levels = size.measured, len(plans) or config.load.max_probes
+    alone = config.checks.parity_requests * levels + REPEATS if config.checks.parity_requests else 0
     check_disk_space(run_dir, space_needed_bytes(measured + alone))
     return Prepared(
         prompts={prompt.id: prompt for prompt in prompts},
@@ -65,6 +75,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         plans=plans,
         judge=find_judge(config.asr, config.dataset.locale, say),
         references=tuple(references_for(config, prompts)),
+        planner=planner,
     )
 
 

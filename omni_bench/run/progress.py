@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as EtaColumn
 
+from omni_bench.levels import level_title
 from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
 from omni_bench.load.plan import LevelPlan
 
@@ -68,7 +69,8 @@ class RunProgress:
     def begin_level(self, plan: LevelPlan) -> None:
         """The next level begins, with its warm-up."""
         self._level += 1
-        where = f"level {self._level}/{self._levels}, concurrency {plan.concurrency}"
+        of = f"/{self._levels}" if self._levels else ""  # a rate search does not know how many
+        where = f"level {self._level}{of}, {level_title(plan.concurrency)}"
         self._begin(f"{where}: warm-up", len(plan.warmup))
         # WarmupDone comes after a warm-up of no requests too.
         self._after_warmup = (f"{where}: requests", len(plan.measured))

@@ -17,6 +17,7 @@ from omni_bench.config.compose import to_run_config
 from omni_bench.config.explain import explain
 from omni_bench.config.schema import RunConfig
 from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
+from omni_bench.levels import Level, level_of, level_title
 from omni_bench.report.utterances import score_of
 from omni_bench.report.write import write_report
 from omni_bench.run.alone import ParityResult, read_parity, write_comparisons
@@ -25,6 +26,7 @@ from omni_bench.run.finish import JUDGING_DID_NOT_FINISH, level_record
 from omni_bench.run.hearing import check_speaker_encoder, judge_facts_again, prompts_again, references_for, with_voices
 from omni_bench.run.judging import Transcriber, Verdicts, audible, find_judge, judge_levels, utterance_records
 from omni_bench.run.progress import RunProgress
+from omni_bench.run.rate_search import is_expected, search_record
 from omni_bench.run.results import LevelResult, read_results
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.store.run_json import build_run
@@ -166,34 +168,35 @@ def _rebuild(
     verdicts: Verdicts | None,
     provenance: Mapping[str, Any],
     parity: ParityResult,
-    cross_talk: Mapping[int, LevelCrossTalk],
+    cross_talk: Mapping[Level, LevelCrossTalk],
     *,
     judged_now: bool,
 ) -> dict[str, Any]:
     """run.json anew. Reasons that are the run's own and not a level's are carried over."""
     of_levels = {
-        f"concurrency {level['concurrency']}: {reason}"
-        for level in run["levels"]
-        for reason in level["invalid_reasons"]
+        f"{level_title(level_of(level))}: {reason}" for level in run["levels"] for reason in level["invalid_reasons"]
     }
     own = [reason for reason in run["invalid_reasons"] if reason not in of_levels and reason != "no level was measured"]
     if judged_now:
         own = [reason for reason in own if not reason.startswith(JUDGING_DID_NOT_FINISH)]
+    records = [
+        level_record(
+            level,
+            verdicts,
+            config,
+            parity=parity.level(level.concurrency, provenance),
+            cross_talk=cross_talk.get(level.concurrency),
+        )
+        for level in levels
+    ]
     return build_run(
         scenario=run["scenario"],
         description=run.get("description", ""),
         started_utc=datetime.fromisoformat(run["started_utc"]),
         duration_s=run["duration_s"],
-        levels=[
-            level_record(
-                level,
-                verdicts,
-                config,
-                parity=parity.level(level.concurrency, provenance),
-                cross_talk=cross_talk.get(level.concurrency),
-            )
-            for level in levels
-        ],
+        levels=records,
         provenance=provenance,
         more_invalid_reasons=own,
+        rate_search=search_record(records, config),
+        excused=is_expected,
     )

@@ -15,9 +15,11 @@ from omni_bench.clients.timeline import Timeline
 from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
+from omni_bench.levels import Level, Rate, level_of, level_or_none, level_title
 from omni_bench.load.lag import LoopLag
 from omni_bench.load.recording import LevelRecording
-from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
+from omni_bench.metrics.level import LevelSummary, Slo, Warmup, summarise_level
+from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.metrics.shared_audio import SharedAudio
 from omni_bench.metrics.validity import audio_faults, delivery_faults
@@ -68,14 +70,28 @@ class LevelResult:
     ``warmup`` is None in runs of schema 1.0, which did not store it; ``warmup_requests`` is empty before 1.2.
     """
 
-    concurrency: int
+    concurrency: Level
     requests: tuple[RequestResult, ...]
     lag: LoopLag | None
     warmup: Warmup | None = None
     warmup_requests: tuple[WarmupRequest, ...] = ()
 
-    def summary(self, lag_budget_ms: float, arrival: str = "closed_loop") -> LevelSummary:
-        """Distributions, rates and validity of the level."""
+    @property
+    def slots(self) -> int:
+        """Requests that were to be in flight at once, or that were so at most in an open loop."""
+        if not isinstance(self.concurrency, Rate):
+            return self.concurrency
+        return max(peak_in_flight([request.timeline for request in self.requests]), 1)
+
+    def summary(
+        self,
+        lag_budget_ms: float,
+        arrival: str = "closed_loop",
+        *,
+        max_in_flight: int | None = None,
+        slo: Slo | None = None,
+    ) -> LevelSummary:
+        """Distributions, rates and validity of the level; arguments as of :func:`summarise_level`."""
         return summarise_level(
             self.concurrency,
             [request.timeline for request in self.requests],
@@ -84,7 +100,9 @@ class LevelResult:
             lag=self.lag,
             lag_budget_ms=lag_budget_ms,
             warmup=self.warmup,
+            slo=slo,
             arrival=arrival,
+            max_in_flight=max_in_flight,
         )
 
 
@@ -192,11 +210,11 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
     What needs the samples (time to first audio, faults) is taken from the stored lines, as most
     audio is not kept. Raises StoreError for lines that are missing or have another form.
     """
-    by_level: dict[int, list[RequestResult]] = {}
-    measured = {level["concurrency"] for level in run["levels"]}
+    by_level: dict[Level, list[RequestResult]] = {}
+    measured = {level_of(level) for level in run["levels"]}
     seen: dict[str, int] = {}
     for number, record in enumerate(folder.read_requests(), start=1):
-        if record.get("concurrency") not in measured:
+        if level_or_none(record) not in measured:
             continue  # of a level that was cut off
         result = _result_from(record, folder, folder.requests_jsonl, number)
         first = seen.setdefault(result.request_id, number)
@@ -208,14 +226,15 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
     warmup = read_warmup(folder)
     levels = []
     for level in run["levels"]:
-        requests = by_level.get(level["concurrency"], [])
+        key = level_of(level)
+        requests = by_level.get(key, [])
         if len(requests) != level["requests"]:
             raise StoreError(
-                f"{folder.requests_jsonl} has {len(requests)} requests of concurrency {level['concurrency']}, "
+                f"{folder.requests_jsonl} has {len(requests)} requests of {level_title(key)}, "
                 f"run.json says {level['requests']}"
             )
-        before = tuple(request for request in warmup if request.concurrency == level["concurrency"])
-        levels.append(LevelResult(level["concurrency"], tuple(requests), *_client_from(level), before))
+        before = tuple(request for request in warmup if request.concurrency == key)
+        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before))
     return levels
 
 
@@ -299,8 +318,3 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
     if client is not None:
         lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"])
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
-
-
-def in_configured_order(levels: Sequence[LevelResult], concurrency: Sequence[int]) -> list[LevelResult]:
-    """Levels in the order of ``load.concurrency``, whatever the order in which they ran."""
-    return sorted(levels, key=lambda level: concurrency.index(level.concurrency))

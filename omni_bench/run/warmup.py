@@ -9,6 +9,7 @@ from typing import Any
 from omni_bench.clients.timeline import Timeline
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
+from omni_bench.levels import Level, level_fields, level_of
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.text import shorten
 
@@ -22,7 +23,7 @@ class WarmupRequest:
 
     request_id: str
     prompt_id: str
-    concurrency: int
+    concurrency: Level
     started_ns: int
     finished_ns: int
     text: str
@@ -55,7 +56,9 @@ def warmup_requests(
 def write_warmup(folder: RunFolder, requests: Sequence[WarmupRequest]) -> None:
     """Write warmup.jsonl; nothing if there was no warm-up. Raises StoreError."""
     if requests:
-        folder.write_lines(folder.warmup_jsonl, [asdict(request) for request in requests])
+        folder.write_lines(
+            folder.warmup_jsonl, [{**asdict(request), **level_fields(request.concurrency)} for request in requests]
+        )
 
 
 def read_warmup(folder: RunFolder) -> list[WarmupRequest]:
@@ -72,6 +75,9 @@ def read_warmup(folder: RunFolder) -> list[WarmupRequest]:
 def _request_of(record: Mapping[str, Any]) -> WarmupRequest:
     values = {}
     for field in fields(WarmupRequest):
+        if field.name == "concurrency":
+            values[field.name] = level_of(record)
+            continue
         value = record.get(field.name)
         wanted = int if field.type == "int" else str
         optional = field.name == "ref_text" and value is None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from omni_bench.errors import StoreError
+from omni_bench.levels import Level, level_fields, level_of, level_title
 from omni_bench.store.schema import SCHEMA_VERSION, validate_run
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def build_level(
     parity: Mapping[str, Any] | None = None,
     voices: VoiceSummary | None = None,
     cross_talk: Mapping[str, Any] | None = None,
+    probe: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One entry of ``levels``.
 
@@ -35,11 +37,14 @@ def build_level(
     ``accuracy`` is None without a judge. ``more_invalid_reasons``: what makes the level
     invalid beyond what ``summary`` knows, such as a WER above its limit. ``parity`` and
     ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
+    ``probe``: what a rate search made of the level.
     """
     reasons = [*summary.invalid_reasons, *more_invalid_reasons]
     stalls = [request.stalls for request in requests if request.stalls is not None]
+    open_loop = summary.open_loop
     return {
-        "concurrency": summary.concurrency,
+        **level_fields(summary.concurrency),
+        **({"concurrency": max(open_loop.peak_in_flight, 1)} if open_loop is not None else {"rate_hz": None}),
         "arrival": summary.arrival,
         "requests": summary.requests,
         "completed": summary.completed,
@@ -58,6 +63,8 @@ def build_level(
         "voices": asdict(voices) if voices is not None else None,
         "client": _client(summary.lag, lag_budget_ms),
         "warmup": asdict(summary.warmup) if summary.warmup is not None else None,
+        "open_loop": asdict(open_loop) if open_loop is not None else None,
+        "probe": dict(probe) if probe is not None else None,
     }
 
 
@@ -70,11 +77,14 @@ def build_run(
     levels: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, Any],
     more_invalid_reasons: Sequence[str] = (),
+    rate_search: Mapping[str, Any] | None = None,
+    excused: Callable[[Mapping[str, Any]], bool] = lambda level: False,
 ) -> dict[str, Any]:
     """The whole of run.json, checked against its schema.
 
     The run is valid if it has levels, all of them are valid, and ``more_invalid_reasons``
-    (an interruption, for instance) is empty. ``provenance`` has the form that the schema
+    (an interruption, for instance) is empty. ``excused`` names levels that may be invalid without harm to the run:
+    a rate search overloads the server on purpose. ``provenance`` has the form that the schema
     describes. Raises StoreError if a piece does not fit, or ``started_utc`` has no time zone.
     """
     if started_utc.tzinfo is None:
@@ -83,8 +93,10 @@ def build_run(
     if not levels:
         reasons.append("no level was measured")
     for level in levels:
+        if excused(level):
+            continue
         stated = list(level["invalid_reasons"]) or ([] if level["valid"] else ["invalid"])
-        reasons += [f"concurrency {level['concurrency']}: {reason}" for reason in stated]
+        reasons += [f"{level_title(level_of(level))}: {reason}" for reason in stated]
     run = {
         "schema_version": SCHEMA_VERSION,
         "scenario": scenario,
@@ -95,6 +107,7 @@ def build_run(
         "invalid_reasons": reasons,
         "provenance": dict(provenance),
         "levels": [dict(level) for level in levels],
+        "rate_search": dict(rate_search) if rate_search is not None else None,
     }
     validate_run(run, "the run")
     return run
@@ -103,7 +116,7 @@ def build_run(
 def utterance_record(
     score: UtteranceScore,
     *,
-    concurrency: int,
+    concurrency: Level,
     prompt_id: str,
     audio: str | None = None,
     avg_logprob: float | None = None,
@@ -116,7 +129,7 @@ def utterance_record(
     ``alignment``: of the compared texts, as (kind, reference words, heard words). ``voice``: further fields.
     """
     return {
-        "concurrency": concurrency,
+        **level_fields(concurrency),
         "prompt_id": prompt_id,
         **asdict(score),
         "audio": audio,

@@ -13,6 +13,7 @@ from omni_bench.accuracy.wer import score_corpus, score_utterance
 from omni_bench.compare.load import view_of
 from omni_bench.compare.views import RequestView
 from omni_bench.datasets.prompt import Prompt
+from omni_bench.levels import is_open_loop, level_name, level_value
 from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.level import Warmup
 from omni_bench.run.results import LevelResult, measure_request, write_results
@@ -45,9 +46,9 @@ class Factory:
         """(LevelResult, scores): chunks arrive ``slower`` times as slowly, and there are ``longer`` times as many."""
         timelines, started_ns = [], 0
         for i in range(requests):
-            one = self.runs.timeline(f"c{concurrency}-{i:04d}", concurrency=concurrency)
+            one = self.runs.timeline(f"{level_name(concurrency)}-{i:04d}", concurrency=concurrency)
             chunks = round((10 + 2 * (i % 7)) * longer)
-            first_ms = 40 + 10 * concurrency + 7 * (i % 5)
+            first_ms = 40 + 10 * round(level_value(concurrency)) + 7 * (i % 5)
             arrived = tuple(started_ns + int((first_ms + 25 * n) * slower * MS) for n in range(chunks))
             timelines.append(
                 replace(
@@ -94,6 +95,8 @@ class Factory:
             documents.append(document)
         provenance = self.runs.make_provenance(judge=judge)
         provenance["config"] = {"load": {"kind": "closed_loop", "concurrency": list(levels)}}
+        if is_open_loop(levels):
+            provenance["config"] = {"load": {"kind": "open_loop", "rate_hz": [level.hz for level in levels]}}
         for name, value in (config or {}).items():
             place = provenance if name.startswith(RECORDED) else provenance["config"]
             *groups, key = name.split(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.keys import differences, shown
+from omni_bench.compare.keys import differences, shown, versions_of
 from omni_bench.compare.result import Outcome
 from omni_bench.errors import ComparabilityError
 
@@ -70,11 +70,21 @@ def test_what_is_compared_may_differ_and_is_listed(make):
     assert comparison.forced == ()
 
 
+def test_packages_of_the_server_s_own_environment_are_listed(runs):
+    run = runs.make_run()
+    assert not any(name.startswith("server.") for name in versions_of(run))
+    run["provenance"]["target"]["description"]["environment"] = {"python": "3.12.1", "packages": {"torch": "2.14"}}
+    found = versions_of(run)
+    assert (found["server.package.torch"], found["server.python"]) == ("2.14", "3.12.1")
+    assert found["package.torch"] == "2.13.0", "that of who measures"
+
+
 @pytest.mark.parametrize(
     "config",
     [
         {"client.request_timeout_s": 1.0, "client.api_key_env": "KEY", "load.lag_budget_ms": 1.0},
         {"client.seed": 0, "load.requests_per_level": 32, "client.extra_body": {}},  # what a run without them did
+        {"target.python": "/venv/bin/python", "target.label": "after: git:main", "target.revision": "c"},
         {"target.port": 8091, "hardware.memory_bytes": 1, "software.python": "3.12.0"},
     ],
 )

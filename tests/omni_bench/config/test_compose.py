@@ -34,10 +34,11 @@ SCENARIOS = {
     "qwen3_tts_1_7b_shapes": [1, 4, 8, 16, 32],
     "smoke": [2],
 }
+RATES = {"qwen3_tts_open_loop": [0.25, 0.5, 1.0], "qwen3_tts_rate_search": [1.0]}
 
 
 def test_these_are_the_scenarios():
-    assert sorted(group_options("scenario")) == sorted(SCENARIOS)
+    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -52,6 +53,13 @@ def test_a_scenario_composes_to_valid_dataclasses(scenario):
     # random weights speak noise: there is nothing to judge
     assert config.asr.kind == ("none" if config.reference.checkpoint == "random" else "whisper")
     assert config.client.model == config.reference.preset
+
+
+@pytest.mark.parametrize("scenario", RATES)
+def test_a_scenario_of_rates_has_a_service_level(scenario):
+    config = compose([f"scenario={scenario}"])
+    assert config.scenario.name == scenario and config.scenario.description
+    assert config.load.rate_hz == RATES[scenario] and config.slo.ttfp_ms == 200.0 and config.slo.stall_s == 0.0
 
 
 def test_the_main_job_is_the_default_and_measures_32_prompts_at_concurrency_16():

@@ -11,7 +11,7 @@ from omni_bench.config.schema import RunConfig
 from omni_bench.config.validate import validate
 from omni_bench.errors import ConfigError
 
-EXTERNAL = "target=external"
+EXTERNAL, COMMAND = "target=external", "target=command"
 
 
 def changed(*overrides: str) -> RunConfig:
@@ -46,7 +46,7 @@ def test_the_unchanged_configuration_is_valid():
 CASES = [
     (["scenario.name=../x"], "scenario.name='../x': names a folder"),
     (["scenario.name=''"], "scenario.name=''"),
-    (["target.kind=refrence"], "target.kind='refrence'; did you mean 'reference'? Valid: external, reference"),
+    (["target.kind=refrence"], "target.kind='refrence'; did you mean 'reference'? Valid: command, external, reference"),
     ([EXTERNAL], "target.url is needed for target=external"),
     ([EXTERNAL, "target.url=127.0.0.1:8091"], "target.url='127.0.0.1:8091': not an http or https URL"),
     ([EXTERNAL, "target.url='ftp://x'"], "not an http or https URL"),
@@ -55,6 +55,14 @@ CASES = [
     ([EXTERNAL, "target.url='http://x/?a'"], "without '?' or '#'"),
     ([EXTERNAL, "target.url='http://me:pw@x'"], "target.url='http://...@x': a user name or password"),
     (["target.url='http://x:1'"], "takes no URL; use target=external"),
+    ([COMMAND], "target.command is needed for target=command"),
+    ([COMMAND, "target.command='serve'"], "target.command='serve': needs {port} where the port belongs"),
+    ([COMMAND, 'target.command="serve \' {port}"'], "no closing quotation"),
+    ([COMMAND, "target.command=' '", "target.port=1"], "names no program"),
+    ([COMMAND, "target.command='serve {port}'", "target.url='http://x:1'"], "takes no URL"),
+    (["target.command='serve {port}'"], "target.command is for target=command, not for the target 'reference'"),
+    ([EXTERNAL, "target.url='http://x:1'", "target.env={CARD: '0'}"], "target.env: the target 'external' is not"),
+    ([EXTERNAL, "target.url='http://x:1'", "target.python=/bin/python"], "target.python: the target 'external' is not"),
     (["target.port=65536"], "target.port=65536: 0 (a free port is chosen) to 65535"),
     (["target.port=-1"], "target.port=-1"),
     (["target.host=''"], "target.host=''"),
@@ -73,7 +81,7 @@ CASES = [
     (["client.request_timeout_s=-1"], "client.request_timeout_s=-1.0"),
     (["client.connect_timeout_s=0"], "client.connect_timeout_s=0.0"),
     (["client.max_audio_s=.nan"], "client.max_audio_s=nan"),
-    (["load.kind=open_loop"], "load.kind='open_loop'"),
+    (["load.kind=open_lop"], "load.kind='open_lop'"),
     (["load.concurrency=[]"], "load.concurrency=[]: at least one level"),
     (["load.concurrency=[1,0]"], "load.concurrency=[1, 0]: 0 is not within 1 to 4096"),
     (["load.concurrency=[-4]"], "-4 is not within"),
@@ -135,6 +143,11 @@ def test_a_value_that_cannot_be_run_is_named(overrides, message):
     with pytest.raises(ConfigError) as caught:
         validate(changed(*overrides))
     assert message in str(caught.value)
+
+
+def test_a_launch_command_needs_a_port_somewhere():
+    validate(changed(COMMAND, "target.command='serve {port}'", "target.env={CARD: '0'}"))
+    validate(changed(COMMAND, "target.command=serve", "target.port=8091"))
 
 
 def test_the_limits_themselves_are_allowed():

@@ -2,12 +2,14 @@
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.levels import Rate
 
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")
@@ -64,5 +66,18 @@ def make_timeline():
             error=RequestError(failed, "made up") if failed else None,
             chunk_ends=tuple(ends),
         )
+
+    return make
+
+
+@pytest.fixture
+def request_at(runs):
+    """A request of an open loop: ``request_at(number, due_ms, late_ms)``: four chunks of 0.25 s; it lasts 251 ms."""
+
+    def make(number, due_ms, late_ms=0, *, ttfp_ms=100, gap_ms=50):
+        one = runs.timeline(
+            f"r5-{number:04d}", concurrency=Rate(5.0), start_ms=due_ms + late_ms, ttfp_ms=ttfp_ms, gap_ms=gap_ms
+        )
+        return replace(one, scheduled_ns=due_ms * 1_000_000)
 
     return make

@@ -53,8 +53,30 @@ def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, tar
     assert len(lines(tmp_path / "run")) == 6, "warm-up is not among the requests"
     out, err = capsys.readouterr()
     assert "0.00 %" in out and str(tmp_path / "run" / "report.md") in out.replace("\n", "")
-    assert "level 1/1, concurrency 2: requests 6/6" in err and "judging with fake-judge 14/14" in err, "6 answers, 8 references"
+    assert "level 1/1, concurrency 2: requests 6/6" in err and "judging with fake-judge 14/14" in err, (
+        "6 answers, 8 references"
+    )
     assert "\x1b" not in out + err, "no control sequences off a terminal"
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment", "version", "commit"),
+    [
+        ("reference", {"python": "3.11.0", "packages": {"omni-bench": "0.0.9"}}, "0.0.9", "c" * 40),
+        ("reference", {"python": "3.11.0", "packages": {}}, None, "c" * 40),
+        ("command", None, None, "c" * 40),
+    ],
+)
+def test_a_server_of_another_environment_is_of_its_own_version(
+    kind, environment, version, commit, config, tmp_path, target, load, judge, monkeypatch
+):
+    info = replace(target.start(), health={}, environment=environment)
+    monkeypatch.setattr(target, "start", lambda: info)
+    settings = {"kind": kind, "python": "/venv/bin/python", "revision": commit, "command": "serve {port}"}
+    run(replace(config, target=replace(config.target, **settings)), tmp_path / "run")
+    found = read(tmp_path / "run")["provenance"]["target"]
+    assert (found["version"], found["commit"]) == (version, commit)
+    assert found["description"]["environment"] == environment
 
 
 def test_requests_are_on_disk_as_they_finish(config, tmp_path, target, load, judge):

@@ -17,6 +17,7 @@ from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.redo import judge_again, redraw
 from omni_bench.store.run_folder import RunFolder
+from omni_bench.store.schema import SCHEMA_VERSION
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_a_run_of_schema_1_0_can_be_drawn_again(finished):
     (finished / "run.json").write_text(json.dumps(old))
     edit_lines(finished, lambda record: {name: value for name, value in record.items() if name != "chunk_ends"})
     _, after = redraw(finished)
-    assert after["schema_version"] == "1.2"
+    assert after["schema_version"] == SCHEMA_VERSION
     assert after["levels"][0]["faulty"] == 1 and after["levels"][0]["warmup"] is None
 
 

@@ -1,0 +1,96 @@
+"""The rate search's part of a run: which level comes next, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from omni_bench.config.schema import RunConfig
+from omni_bench.config.validate_load import RATE_SEARCH
+from omni_bench.load.open_plan import OpenPlanner, probe_schedule
+from omni_bench.load.plan import LevelPlan
+from omni_bench.load.recording import LevelRecording
+from omni_bench.load.search import bracket, is_precise, next_rate
+from omni_bench.metrics.level import Slo
+from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
+from omni_bench.metrics.probe import Probe, judge_probe
+from omni_bench.metrics.request import request_metrics
+from omni_bench.run.results import LevelResult
+
+
+def probe_plans(
+    planner: OpenPlanner, config: RunConfig, recordings: Sequence[LevelRecording], say: Callable[[str], None]
+) -> Iterator[LevelPlan]:
+    """The level of each probe, the next one once ``recordings`` ends with the one before.
+
+    ``say`` tells what became of each. The search ends early where the client itself cannot hold a schedule:
+    what a server does beyond that rate cannot be known from here.
+    """
+    held: dict[float, bool] = {}
+    while (rate_hz := next_rate(held, config.load)) is not None:
+        yield planner.plan(probe_schedule(config.load, rate_hz))
+        recording = recordings[-1]
+        metrics = [request_metrics(timeline, None) for timeline in recording.timelines]
+        probe = judge_probe(recording.timelines, metrics, slo_of(config))
+        held[rate_hz] = probe.holds
+        say(f"{recording.concurrency} {'holds' if probe.holds else 'does not hold: ' + '; '.join(probe.why)}")
+        late = lateness_reasons(
+            open_loop_facts(recording.timelines, config.load.max_in_flight), config.load.lag_budget_ms
+        )
+        if late:
+            say(f"the search ends here: {late[0]}")
+            return
+
+
+def slo_of(config: RunConfig) -> Slo:
+    """The service level that was asked for."""
+    return Slo(config.slo.ttfp_ms, config.slo.stall_s)
+
+
+def probe_of(level: LevelResult, config: RunConfig) -> Probe | None:
+    """What a level says about its rate; None if the run is no rate search, or was interrupted in this level."""
+    timelines = [request.timeline for request in level.requests]
+    cancelled = any(one.error is not None and one.error.kind == "cancelled" for one in timelines)
+    if config.load.kind != RATE_SEARCH or cancelled:
+        return None
+    return judge_probe(timelines, [request.metrics for request in level.requests], slo_of(config))
+
+
+def probe_record(probe: Probe | None) -> dict[str, Any] | None:
+    """``probe`` of a level in run.json."""
+    return None if probe is None else {**asdict(probe), "why": list(probe.why)}
+
+
+def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dict[str, Any] | None:
+    """``rate_search`` of run.json, from its levels; None if the run is no rate search."""
+    if config.load.kind != RATE_SEARCH:
+        return None
+    held = {level["rate_hz"]: level["probe"]["holds"] for level in levels if level["probe"] is not None}
+    highest_hz, failing_hz = bracket(held)
+    return {
+        "ttfp_ms": config.slo.ttfp_ms,
+        "stall_s": config.slo.stall_s,
+        "highest_hz": highest_hz,
+        "lowest_failing_hz": failing_hz,
+        "precision": config.load.precision,
+        "converged": is_precise(highest_hz, failing_hz, config.load.precision),
+        "probes": len(held),
+    }
+
+
+def is_expected(level: Mapping[str, Any]) -> bool:
+    """Whether a level is invalid for what the search was after: requests that the server refused or lost.
+
+    Bad audio, another request's words and the client's own trouble are never expected; nor is
+    anything at a rate that holds. WER is, as a failed request counts as wholly wrong.
+    """
+    probe = level.get("probe")
+    if probe is None or probe["holds"]:
+        return False
+
+    def is_overload(reason: str) -> bool:
+        lost = "requests failed (" in reason or reason.startswith("warm-up failed")
+        return lost or (level["failed"] > 0 and reason.startswith("WER"))
+
+    return not level["invalid"] and all(is_overload(reason) for reason in level["invalid_reasons"])
