@@ -9,6 +9,8 @@ requests are running.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,10 +18,11 @@ from torch import Tensor
 from omni_bench.errors import EngineError
 from reference_impl.checkpoint import Model
 from reference_impl.kv_cache import SlotCache
-from reference_impl.predictor_strategies import STRATEGIES, FrameStrategy, expand
+from reference_impl.predictor_strategies import STRATEGIES, FrameStrategy, KvCacheStrategy, expand, recorded_frame
 from reference_impl.prompt import Prompt
 from reference_impl.sampling import effective_sampling, penalise, predictor_draw, talker_draw
 from reference_impl.settings import ServerSettings
+from reference_impl.transfers import to_device
 
 # attended positions are rounded up to a multiple of this, so that the allocator sees few sizes
 SPAN_STEP = 32
@@ -34,13 +37,20 @@ class DecodeBatch:
     ``min_frames`` (the end token is masked before), and where the checkpoint uses them
     ``seen`` [V] (codes of codebook 0 drawn in this segment) and ``trailing`` [max_seq_len + 1, H]
     (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
+
+    ``ahead``: a batch that launches a step before the results of the one before are looked at
+    has :meth:`launch` and :meth:`collect` instead of :meth:`step`, and such a step is in vain
+    for a request that has ended meanwhile. ``max_length``: positions a row may fill.
     """
+
+    ahead: ClassVar[bool] = False
 
     def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
         talker = model.config.talker.transformer
         rows, device = settings.max_batch, model.device
         self.model, self.settings = model, settings
         self.count = 0
+        self.max_length = settings.max_seq_len
         self._longest = [0] * rows  # lengths again, on the host
         self._cache = SlotCache(
             talker.num_layers, rows, talker.num_kv_heads, settings.max_seq_len, talker.head_dim, device, model.dtype
@@ -49,6 +59,9 @@ class DecodeBatch:
         self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
         self._penalty = sampling.repetition_penalty
         self._strategy = self._new_strategy()
+        # only the plain strategy keeps nothing of its own between two frames
+        plain = settings.recorded and device.type == "cpu" and type(self._strategy) is KvCacheStrategy
+        self._recorded = recorded_frame(model.predictor, self._draw_rest) if plain else None
         self._hidden = torch.zeros(rows, talker.hidden_size, device=device, dtype=model.dtype)
         self._uniforms = torch.zeros(rows, max_frames + 1, model.config.predictor.num_code_groups, device=device)
         self._rows = torch.arange(rows, device=device)
@@ -83,18 +96,32 @@ class DecodeBatch:
             raise EngineError(f"all {self.count} rows are taken")
         row = self.count
         self.count += 1
-        self._uniforms[row, : len(uniforms)] = torch.from_numpy(uniforms)
+        self._uniforms[row, : len(uniforms)] = to_device(uniforms, self._uniforms.device)
         self._frame[row] = 0
         return row
 
     def prefill(self, row: int, prompt: Prompt, forced_frames: int | None = None, uniform: float | None = None) -> int:
+        """:meth:`enter`, and wait for codebook 0 of the first frame, which is returned."""
+        self.enter(row, prompt, forced_frames, uniform)
+        return int(self._code0[row])
+
+    def enter(
+        self,
+        row: int,
+        prompt: Prompt,
+        forced_frames: int | None = None,
+        uniform: float | None = None,
+        frame: int | None = None,
+    ) -> None:
         """Read a segment's prompt into a row and draw codebook 0 of its first frame.
 
-        Returns that code. Frames already spoken by earlier segments keep counting.
         ``forced_frames``: the end token is masked until then. ``uniform``: the random number to
-        draw with (None: the row's own for this frame).
+        draw with (None: the row's own for this frame). ``frame``: how many the request has so
+        far (None: as counted; a step that was launched ahead may have counted one too many).
         """
-        hidden = self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
+        if frame is not None:
+            self._frame[row] = frame
+        hidden = self._read_prompt(row, prompt)
         self._hidden[row] = hidden
         self._length[row] = self._longest[row] = len(prompt.embeds)
         self._position[row] = prompt.next_position
@@ -103,20 +130,15 @@ class DecodeBatch:
         if self._seen is not None:
             self._seen[row] = False
         if self._trailing is not None:
-            self._set_trailing(row, prompt.trailing)
+            self._trailing_length[row] = self._set_trailing(row, prompt.trailing)
         rows = slice(row, row + 1)
         number = None if uniform is None else self._uniforms.new_tensor([uniform])
         self._code0[rows] = self._draw(hidden[None], rows, number)
-        return int(self._code0[row])
 
     def step(self) -> np.ndarray:
         """One frame for every row: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
-        model, settings, n = self.model, self.settings, self.count
-        if settings.deterministic:
-            n, span = settings.max_batch, settings.max_seq_len
-        else:
-            longest = max(self._longest[:n]) + 1
-            span = min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
+        model = self.model
+        n, span = self._shape()
         rows = slice(0, n)
         codes = self._complete(rows)
         embeds = self._next_inputs(codes, rows)
@@ -128,9 +150,20 @@ class DecodeBatch:
         result = torch.cat([codes, self._code0[rows, None]], dim=1)[: self.count].cpu().numpy()
         for row in range(self.count):
             self._longest[row] += 1
-        if settings.deterministic:
-            self._clear(slice(self.count, n))
+        self._clear(slice(self.count, n))
         return result
+
+    def _shape(self) -> tuple[int, int]:
+        """Rows and cache positions that a step works on: at least the occupied ones."""
+        settings = self.settings
+        if settings.deterministic:
+            return settings.max_batch, settings.max_seq_len
+        longest = max(self._longest[: self.count]) + 1
+        return self.count, min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
+
+    def _read_prompt(self, row: int, prompt: Prompt) -> Tensor:
+        """A prompt into a row's cache -> its last state [H]."""
+        return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
 
     def _new_strategy(self) -> FrameStrategy:
         return STRATEGIES[self.settings.predictor](self.model.predictor, self.settings.max_batch)
@@ -139,6 +172,8 @@ class DecodeBatch:
         """The 16 codes of each row's frame [B, 16], of which codebook 0 was drawn a step before."""
         uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
         hidden, code0 = self._hidden[rows], self._code0[rows]
+        if self._recorded is not None:
+            return self._recorded(hidden, code0, uniforms)
         return expand(self.model.predictor, self._strategy, hidden, code0, uniforms, self._draw_rest)
 
     def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
@@ -173,15 +208,16 @@ class DecodeBatch:
         self._hidden[rows] = 0
         self._counters[:, rows] = 0
 
-    def _set_trailing(self, row: int, trailing: Tensor | None) -> None:
+    def _set_trailing(self, row: int, trailing: Tensor | None) -> int:
+        """The text vectors still to come [T, H] into a row's table, the pad behind them; returns T."""
         table, count = self._trailing, 0
         if trailing is not None:
             count = min(len(trailing), table.shape[1] - 1)
             table[row, :count] = trailing[:count]
         table[row, count] = self._pad
-        self._trailing_length[row] = count
+        return count
 
-    def _draw(self, hidden: Tensor, rows: slice, uniforms: Tensor | None = None) -> Tensor:
+    def _draw(self, hidden: Tensor, rows: slice | Tensor, uniforms: Tensor | None = None) -> Tensor:
         """Codebook 0 of the next frame from hidden [B, H]; the end token is masked in a segment's first frames."""
         talker = self.model.talker
         logits = talker.codec_head(hidden).float()

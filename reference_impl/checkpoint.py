@@ -22,7 +22,7 @@ from reference_impl.code2wav import Code2Wav
 from reference_impl.code_predictor import CodePredictor
 from reference_impl.codec_encoder import CodecEncoder
 from reference_impl.config import ModelConfig, config_from_json, read_json
-from reference_impl.layers import RotaryTable
+from reference_impl.layers import RotaryTable, prepare_layers
 from reference_impl.released_config import CODEC_FOLDER, is_released, released_config
 from reference_impl.speaker_encoder import SpeakerEncoder
 from reference_impl.talker import Talker
@@ -200,9 +200,11 @@ def materialise(module: nn.Module, device: torch.device, dtype: torch.dtype) -> 
 def assemble(config: ModelConfig, stages: Stages, **more: Any) -> Model:
     """A model from filled stages: computes what is derived from the weights."""
     talker, predictor, code2wav = stages
-    predictor.prepare(talker.codec_embedding.weight)
-    code2wav.prepare()
     weight = talker.codec_embedding.weight
+    for stage in stages:
+        prepare_layers(stage)
+    predictor.prepare(weight)
+    code2wav.prepare()
     return Model(config, talker, predictor, code2wav, weight.device, weight.dtype, **more)
 
 

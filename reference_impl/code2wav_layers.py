@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reference_impl.config import Code2WavConfig
-from reference_impl.layers import RMSNorm, RotaryTable, rotate
+from reference_impl.layers import RMSNorm, RotaryTable, counts_operations, rotate
 
 
 class StreamState:
@@ -21,11 +21,12 @@ class StreamState:
 
     ``rows`` selects the streams of the current call: a slice (views, no copy) or an index
     tensor (gathered and scattered). ``frames`` counts the codec frames already decoded.
+    ``short``: the call is one of few frames on a CPU, for which PyTorch's convolutions are slow.
     """
 
-    def __init__(self, tensors: dict[str, Tensor], frames: Tensor):
-        self.tensors, self.frames = tensors, frames
-        self.rows: slice | Tensor = slice(None)
+    def __init__(self, tensors: dict[str, Tensor], frames: Tensor, rows: slice | Tensor = slice(None)):
+        self.tensors, self.frames, self.rows = tensors, frames, rows
+        self.short = False
 
     def read(self, name: str) -> Tensor:
         """The selected streams' history."""
@@ -33,7 +34,10 @@ class StreamState:
 
     def write(self, name: str, value: Tensor) -> None:
         """Replace the selected streams' history."""
-        self.tensors[name][self.rows] = value
+        if isinstance(self.rows, slice):
+            self.tensors[name][self.rows] = value
+        else:
+            self.tensors[name].index_copy_(0, self.rows, value)
 
     def reset(self, slot: int) -> None:
         """Forget everything of one stream."""
@@ -51,6 +55,12 @@ class CausalConv(nn.Module):
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
         self.history = (kernel - 1) * dilation
+        self.taps: Tensor | None = None
+
+    def prepare(self) -> None:
+        """Lay out the kernel by position [kernel, outputs, inputs] where :meth:`_by_taps` is used."""
+        weight = self.conv.weight.detach()
+        self.taps = weight.permute(2, 0, 1).contiguous() if counts_operations(weight) else None
 
     def state_shape(self) -> tuple[int, ...]:
         """Shape of one stream's history."""
@@ -59,12 +69,24 @@ class CausalConv(nn.Module):
     def forward(self, x: Tensor, state: StreamState | None) -> Tensor:
         """[B, inputs, T] -> [B, outputs, T]."""
         if self.history == 0:
-            return self.conv(x)
+            return self.conv(x) if self.taps is None else self._by_taps(x)
         if state is None:
             return self.conv(F.pad(x, (self.history, 0)))
         x = torch.cat([state.read(self.name), x], dim=-1)
         state.write(self.name, x[..., x.shape[-1] - self.history :])
-        return self.conv(x)
+        return self._by_taps(x) if state.short else self.conv(x)
+
+    def _by_taps(self, x: Tensor) -> Tensor:
+        """The convolution as a sum over the kernel's positions: half the time of PyTorch's for few frames."""
+        conv, length = self.conv, x.shape[-1] - self.history
+        (dilation,) = conv.dilation
+        shifted = [x[..., start : start + length] for start in range(0, self.history + 1, dilation)]
+        if conv.groups > 1:  # one channel each
+            return (torch.stack(shifted, dim=-1) * conv.weight).sum(-1) + conv.bias[:, None]
+        y = conv.bias[:, None]
+        for tap, part in zip(self.taps.unbind(), shifted, strict=True):
+            y = torch.baddbmm(y, tap.expand(len(x), -1, -1), part)
+        return y
 
 
 class CausalTransposedConv(nn.Module):
@@ -90,10 +112,19 @@ class CausalTransposedConv(nn.Module):
         length = x.shape[-1] * self.conv.stride[0]
         if state is None or self.overlap == 0:
             return self.conv(x)[..., :length]
-        y = F.conv_transpose1d(x, self.conv.weight, None, stride=self.conv.stride)
+        y = self._by_taps(x) if state.short else F.conv_transpose1d(x, self.conv.weight, None, stride=self.conv.stride)
         y[..., : self.overlap] += state.read(self.name)
         state.write(self.name, y[..., length:])
         return y[..., :length] + self.conv.bias[:, None]
+
+    def _by_taps(self, x: Tensor) -> Tensor:
+        """[B, inputs, T] -> [B, outputs, kernel + stride × (T - 1)]: every input's contribution, then their sum."""
+        (batch, _, length), (inputs, outputs, kernel), stride = x.shape, self.conv.weight.shape, self.conv.stride[0]
+        parts = (x.transpose(1, 2) @ self.conv.weight.view(inputs, outputs * kernel)).view(batch, length, outputs, -1)
+        y = parts.new_zeros(batch, outputs, length + kernel // stride - 1, stride)
+        for start in range(kernel // stride):
+            y[:, :, start : start + length] += parts[..., start * stride : (start + 1) * stride].transpose(1, 2)
+        return y.flatten(2)
 
 
 class SnakeBeta(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reference_impl.config import PredictorConfig
 from reference_impl.kv_cache import FrameCache
-from reference_impl.layers import TransformerStack
+from reference_impl.layers import TransformerStack, by_columns, counts_operations
 
 
 class CodePredictor(nn.Module):
@@ -50,6 +50,8 @@ class CodePredictor(nn.Module):
         ``codec_embedding`` [at least V, talker_hidden] is the talker's table for code 0. Call
         after the weights are loaded and whenever they change.
         """
+        if counts_operations(self.heads):
+            self.heads.data = by_columns(self.heads.data)
         size = self.config.codebook_size
         tables = torch.cat([codec_embedding[None, :size], self.embeddings[:-1]]).flatten(0, 1)
         self.register_buffer("projected", self.input_projection(tables).detach(), persistent=False)

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from omni_bench.errors import EngineError
+from omni_bench.errors import ConfigError, EngineError
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
+from reference_impl.chunking import ChunkSchedule
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -31,16 +32,20 @@ from reference_impl.engine_api import (
     RequestRejected,
     SpeechRequest,
 )
+from reference_impl.execution import execution_class
 from reference_impl.loading import MAX_FRAMES, Origin, describe_weights, load_weights, prompt_builder
 from reference_impl.prompt import Segment
 from reference_impl.running import Counters, Running
 from reference_impl.sampling import request_uniforms, segment_uniform
-from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioJob, AudioWorker, ChunkSchedule
+from reference_impl.settings import CODE2WAV_GRAPHS, ServerSettings
+from reference_impl.streaming import AudioJob, AudioWorker
 
 log = logging.getLogger("reference_impl.engine")
 
-PREFILLS_PER_STEP = 8  # joining requests delay the running ones by at most this many prompts a frame
+# joining requests delay the running ones, in a frame, by at most this long and one prompt more, and never by
+# more than so many prompts (a request that begins its next sentence reads one as well)
+PREFILL_BUDGET_S = 0.02
+PREFILLS_PER_STEP = 8
 
 
 class Engine:
@@ -62,11 +67,13 @@ class Engine:
         self.voices = self._prompts.voices
         self.capabilities = self._prompts.capabilities
         self._origin = origin
-        self._batch = self.batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
+        batch_class = execution_class(settings) if self.batch_class is DecodeBatch else self.batch_class
+        self._batch = batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
         # twice the rows: a request whose last audio is still being decoded does not keep its row
-        self._audio = self.audio_class(model, 2 * settings.max_batch, self._fail)
+        self._audio = self._new_audio_worker(2 * settings.max_batch)
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []  # index = row
+        self._flight: list[tuple[Running, int]] = []  # requests, and their segments, of the step launched ahead
         self._draining: set[Running] = set()  # left the batch, last audio not yet out
         self._wake = threading.Condition()
         self._stopping = False
@@ -127,6 +134,8 @@ class Engine:
             "predictor": self.settings.predictor,
             "max_batch": self.settings.max_batch,
             "deterministic": self.settings.deterministic,
+            "graphs": self.settings.graphs,
+            "buffers": self.settings.buffers,
             "fault": self.fault,
         }
 
@@ -187,12 +196,13 @@ class Engine:
 
     def _wait_for_work(self) -> bool:
         with self._wake:
-            while not (self._stopping or self._waiting or self._running):
+            while not (self._stopping or self._waiting or self._running or self._flight):
                 self._wake.wait()
             return not self._stopping
 
     def _admit(self) -> None:
-        """Prefill waiting requests into free rows."""
+        """Prefill waiting requests into free rows, as many as the running ones can spare the time for."""
+        others_run, began = bool(self._running), time.perf_counter()
         for _ in range(PREFILLS_PER_STEP):
             with self._wake:
                 if not self._waiting or len(self._running) == self.settings.max_batch:
@@ -206,11 +216,12 @@ class Engine:
                 running = self._waiting.popleft()
                 running.stream = stream
                 self._running.append(running)
-            uniforms = request_uniforms(
-                running.request.seed, running.max_frames + 1, self.model.config.predictor.num_code_groups
-            )
+            most = min(running.max_frames, sum(self._room(segment) for segment in running.segments))
+            uniforms = request_uniforms(running.request.seed, most + 1, self.model.config.predictor.num_code_groups)
             running.row = self._batch.join(uniforms)
             self._prefill(running)
+            if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
+                return
 
     def _prefill(self, running: Running) -> None:
         started = time.perf_counter()
@@ -218,7 +229,7 @@ class Engine:
         prompt = self._prompts.build(segment)
         # the draw that ended the segment before used this frame's number: take one from another stream
         draw = segment_uniform(running.request.seed, running.segment) if running.segment else None
-        self._batch.prefill(running.row, prompt, segment.forced_frames, draw)
+        self._batch.enter(running.row, prompt, segment.forced_frames, draw, len(running.codes))
         running.segment_frames = 0
         if prompt.reference_codes is not None:
             # the decoder hears the reference first, so that the voice goes on without a seam
@@ -228,22 +239,38 @@ class Engine:
 
     def _step(self) -> None:
         """One frame for every running request, then the audio that is due."""
-        if not self._running:
+        if not (self._running or self._flight):
             return
         started = time.perf_counter()
-        frames = self._batch.step()
-        self._counters.steps += 1
-        self._counters.frames += len(self._running)
+        frames = self._next_frames()
+        self._counters.steps += bool(frames)
+        self._counters.frames += len(frames)
         self._counters.step_s += time.perf_counter() - started
-        for running, codes in zip(self._running, frames, strict=True):
+        for running, codes in frames:
             running.codes.append(codes[:-1].astype(np.int16))
             running.segment_frames += 1
             self._advance(running, next_code0=int(codes[-1]))
-            if not running.finish_reason and running.chunk_is_due:
+            if running.chunk_is_due() and not running.finish_reason:
                 self._speak(running, AudioJob(running.stream, running.emit, running.unsent()))
-                running.schedule.advance()
         for running in [r for r in self._running if r.finish_reason]:
             self._finish(running)
+
+    def _next_frames(self) -> list[tuple[Running, np.ndarray]]:
+        """A frame of every running request: int64 [17], its codes and codebook 0 of the next one.
+
+        A batch that steps ahead begins the next frame before this one is looked at, so that the
+        device need not wait for the host. What it then does for a request that ends, or begins
+        another segment, is dropped.
+        """
+        if not self._batch.ahead:
+            return list(zip(self._running, self._batch.step(), strict=True))
+        landing, self._flight = self._flight, [(running, running.segment) for running in self._running]
+        if self._flight:
+            self._batch.launch()
+        if not landing:
+            return []
+        frames = zip(landing, self._batch.collect(), strict=True)
+        return [(r, codes) for (r, segment), codes in frames if not r.finish_reason and r.segment == segment]
 
     def _advance(self, running: Running, next_code0: int) -> None:
         """Decide whether a request goes on, starts its next segment, or ends."""
@@ -254,12 +281,23 @@ class Engine:
         if running.advance(ended, self._room(segment)):
             self._prefill(running)
 
+    def _new_audio_worker(self, slots: int) -> AudioWorker:
+        if self.settings.graphs in CODE2WAV_GRAPHS and self.audio_class is AudioWorker:
+            from reference_impl.fast.audio import GraphAudioWorker
+
+            frames = max(self.settings.first_chunk_frames, self.settings.chunk_frames)
+            return GraphAudioWorker(self.model, slots, self._fail, self.settings.max_batch, frames)
+        return self.audio_class(self.model, slots, self._fail)
+
     def _schedule(self) -> ChunkSchedule:
-        return ChunkSchedule(self.settings.first_chunk_frames, self.settings.chunk_frames)
+        settings, frame_s = self.settings, 1.0 / self.model.config.frame_rate_hz
+        # where a chunk ends must not depend on the pace: a sample's rounding does on the chunk it is in
+        growth = "double" if settings.deterministic else settings.chunk_growth
+        return ChunkSchedule(settings.first_chunk_frames, settings.chunk_frames, frame_s, growth)
 
     def _room(self, segment: Segment) -> int:
         """The most frames that a segment may take."""
-        return min(segment.max_frames, self.settings.max_seq_len - segment.length)
+        return min(segment.max_frames, self._batch.max_length - segment.length)
 
     def _speak(self, running: Running, job: AudioJob) -> None:
         """Hand a chunk of a request to Code2Wav."""
@@ -294,6 +332,11 @@ def build_engine(settings: ServerSettings) -> Engine:
 
     Raises ConfigError and CheckpointError as :func:`reference_impl.loading.load_weights` does.
     """
+    if settings.fault is not None and settings.graphs != "off":
+        raise ConfigError(
+            f"reference.fault={settings.fault!r} is built into the eager step and needs graphs=off, "
+            f"not {settings.graphs!r}"
+        )
     model, origin = load_weights(settings)
     engine = _engine_class(settings.fault)(model, settings, origin)
     engine.warm_up()

@@ -83,24 +83,26 @@ class WholeView:
 
 
 class DecodeView:
-    """One new position for each of the first ``rows`` slots, behind ``lengths`` [rows] earlier ones.
+    """One new position for each row, behind ``lengths`` [rows] earlier ones.
 
-    ``span`` positions are read (at least the longest length + 1); what lies beyond a row's
-    own length is masked.
+    ``keys``, ``values`` [layers, rows, kv_heads, span, head_dim]: the part of a :class:`SlotCache`
+    that is read and written; the span is at least the longest length + 1. What lies beyond a
+    row's own length is masked.
     """
 
-    def __init__(self, cache: SlotCache, lengths: Tensor, span: int):
-        self._cache, self._lengths, self._span = cache, lengths, span
+    def __init__(self, keys: Tensor, values: Tensor, lengths: Tensor):
+        self._keys, self._values, self._lengths = keys, values, lengths
         self._rows = torch.arange(lengths.shape[0], device=lengths.device)
-        self._mask = (torch.arange(span, device=lengths.device)[None, :] <= lengths[:, None])[:, None, None, :]
+        span = torch.arange(keys.shape[3], device=lengths.device)
+        self._mask = (span[None, :] <= lengths[:, None])[:, None, None, :]
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> Attended:
         """keys/values [rows, kv_heads, 1, head_dim]."""
-        count = keys.shape[0]
-        layer_keys, layer_values = self._cache.keys[layer, :count], self._cache.values[layer, :count]
-        layer_keys[self._rows, :, self._lengths] = keys[:, :, 0]
-        layer_values[self._rows, :, self._lengths] = values[:, :, 0]
-        return Attended(layer_keys[:, :, : self._span], layer_values[:, :, : self._span], self._mask, causal=False)
+        layer_keys, layer_values = self._keys[layer], self._values[layer]
+        at = (self._rows, self._lengths)
+        layer_keys.transpose(1, 2).index_put_(at, keys[:, :, 0])
+        layer_values.transpose(1, 2).index_put_(at, values[:, :, 0])
+        return Attended(layer_keys, layer_values, self._mask, causal=False)
 
 
 class FrameCache:
@@ -133,8 +135,8 @@ class FrameCache:
         """keys/values [B, kv_heads, T, head_dim] with B at most ``rows``."""
         count, length = keys.shape[0], keys.shape[2]
         end = self._position + length
-        self._keys[layer, :count, :, self._position : end] = keys
-        self._values[layer, :count, :, self._position : end] = values
-        return Attended(
-            self._keys[layer, :count, :, :end], self._values[layer, :count, :, :end], None, causal=length > 1
-        )
+        # not an assignment: a recording of it would hold for one number of rows only
+        self._keys[layer, :count, :, self._position : end].copy_(keys)
+        self._values[layer, :count, :, self._position : end].copy_(values)
+        causal = bool(length > 1)
+        return Attended(self._keys[layer, :count, :, :end], self._values[layer, :count, :, :end], None, causal)

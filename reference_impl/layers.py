@@ -16,6 +16,22 @@ from reference_impl.config import TransformerConfig
 from reference_impl.kv_cache import Attended, CacheView
 
 
+class FewOpsNorm:
+    """RMSNorm in four operations: x / √(|x|² + size × eps) × (gain × √size).
+
+    PyTorch's own takes a dozen on a CPU (2.13), where each costs more than its arithmetic.
+    """
+
+    def __init__(self, gain: Tensor, eps: float):
+        size = gain.shape[-1]
+        self._gain = gain * size**0.5
+        self._floor = gain.new_tensor((size * eps) ** 0.5)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Same shape as ``x``; the last dimension is ``size``."""
+        return x / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self._floor) * self._gain
+
+
 class RMSNorm(nn.Module):
     """x / rms(x) × weight over the last dimension; the mean is taken in float32 or wider."""
 
@@ -23,9 +39,17 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))
         self.eps = eps
+        self._few_ops: FewOpsNorm | None = None
+
+    def prepare(self) -> None:
+        """Choose how to compute; call after the weights are loaded and whenever they change."""
+        if counts_operations(self.weight):
+            self._few_ops = FewOpsNorm(self.weight.detach(), self.eps)
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as ``x``."""
+        if self._few_ops is not None:
+            return self._few_ops(x)
         if x.dtype == torch.float32:
             return F.rms_norm(x, (x.shape[-1],), self.weight, self.eps)
         wide = x.float()
@@ -33,42 +57,55 @@ class RMSNorm(nn.Module):
         return wide.to(x.dtype) * self.weight
 
 
+def counts_operations(weight: Tensor) -> bool:
+    """Whether the number of operations, not the device, sets the pace: in float32 on a CPU."""
+    return weight.device.type == "cpu" and weight.dtype == torch.float32
+
+
 class RotaryTable(nn.Module):
     """cos and sin of every position up to ``max_positions`` [max_positions, head_dim].
 
     Frequencies theta^(-2i/head_dim); the table repeats them for the two halves of a head, as
-    the rotate-half layout wants. Computed in float32.
+    the rotate-half layout wants. Computed in float32. ``table`` [max_positions, 2, head_dim] holds
+    cos, and sin with the sign that its half of a head takes: one look-up a step.
     """
 
-    cos: Tensor
-    sin: Tensor
+    table: Tensor
 
     def __init__(self, head_dim: int, theta: float, max_positions: int):
         super().__init__()
         self._head_dim, self._theta = head_dim, theta
-        for name in ("cos", "sin"):
-            self.register_buffer(name, torch.empty(max_positions, head_dim), persistent=False)
+        self.register_buffer("table", torch.empty(max_positions, 2, head_dim), persistent=False)
         self.fill()
+
+    @property
+    def cos(self) -> Tensor:
+        """[max_positions, head_dim], contiguous: kernels index it."""
+        return self.table[:, 0].contiguous()
+
+    @property
+    def sin(self) -> Tensor:
+        """[max_positions, head_dim], without the sign."""
+        half = self._head_dim // 2
+        return torch.cat([-self.table[:, 1, :half], self.table[:, 1, half:]], dim=-1)
 
     def fill(self) -> None:
         """Compute the table, on the CPU whatever the module's device; needed again after ``to_empty``."""
-        if self.cos.is_meta:
+        if self.table.is_meta:
             return
         exponent = torch.arange(0, self._head_dim, 2, dtype=torch.float32) / self._head_dim
-        angle = torch.arange(len(self.cos), dtype=torch.float32)[:, None] * self._theta**-exponent
-        angle = torch.cat([angle, angle], dim=-1)
-        self.cos.copy_(angle.cos())
-        self.sin.copy_(angle.sin())
+        angle = torch.arange(len(self.table), dtype=torch.float32)[:, None] * self._theta**-exponent
+        cos, sin = angle.cos(), angle.sin()
+        self.table.copy_(torch.stack([torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)], dim=1))
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """positions [..., T] -> cos, sin [..., T, 1, head_dim] (broadcast over heads)."""
-        return self.cos[positions].unsqueeze(-2), self.sin[positions].unsqueeze(-2)
+        """positions [..., T] -> cos, signed sin [..., T, 1, head_dim] (broadcast over heads)."""
+        return self.table[positions].unsqueeze(-3).unbind(-2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [..., T, heads, head_dim], halves swapped with a sign."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
+    """Rotary embedding of x [..., T, heads, head_dim]: the halves of a head are swapped; ``sin`` has their sign."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
 def attend(query: Tensor, seen: Attended) -> Tensor:
@@ -105,14 +142,28 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(hidden, eps)
         self.gate_up_proj = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, hidden, bias=False)
+        self._few_ops: FewOpsNorm | None = None
+
+    def prepare(self) -> None:
+        """Join the norms of query and key where that saves operations; call after the weights are loaded."""
+        query, key = self.q_norm.weight.detach(), self.k_norm.weight.detach()
+        if counts_operations(query):
+            gains = torch.cat([query.expand(self.heads, -1), key.expand(self.kv_heads, -1)])
+            self._few_ops = FewOpsNorm(gains, self.q_norm.eps)
+
+    def _normalised(self, heads: Tensor) -> Tensor:
+        """Queries and keys [B, T, heads + kv_heads, head_dim], each with its norm."""
+        if self._few_ops is not None:
+            return self._few_ops(heads)
+        query, key = heads.split([self.heads, self.kv_heads], dim=2)
+        return torch.cat([self.q_norm(query), self.k_norm(key)], dim=2)
 
     def forward(self, x: Tensor, rope: tuple[Tensor, Tensor], view: CacheView, layer: int) -> Tensor:
         """x [B, T, hidden]; rope cos/sin [B or 1, T, 1, head_dim]."""
         batch, length, _ = x.shape
         qkv = self.qkv_proj(self.input_layernorm(x)).view(batch, length, -1, self.head_dim)
-        query, key, value = qkv.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
-        query = rotate(self.q_norm(query), *rope)
-        key = rotate(self.k_norm(key), *rope)
+        heads, value = qkv.split([self.heads + self.kv_heads, self.kv_heads], dim=2)
+        query, key = rotate(self._normalised(heads), *rope).split([self.heads, self.kv_heads], dim=2)
         seen = view.append(layer, key.transpose(1, 2), value.transpose(1, 2))
         x = x + self.o_proj(attend(query, seen))
         gate, up = self.gate_up_proj(self.post_attention_layernorm(x)).chunk(2, dim=-1)
@@ -136,3 +187,17 @@ class TransformerStack(nn.Module):
         for index, layer in enumerate(self.layers):
             x = layer(x, rope, view, index)
         return self.norm(x)
+
+
+def prepare_layers(module: nn.Module) -> None:
+    """Choose for every layer in ``module`` how to compute; call after the weights are loaded."""
+    for part in module.modules():
+        if isinstance(part, RMSNorm | DecoderLayer):
+            part.prepare()
+        elif isinstance(part, nn.Linear) and counts_operations(part.weight):
+            part.weight.data = by_columns(part.weight.data)
+
+
+def by_columns(matrices: Tensor) -> Tensor:
+    """The same matrices [..., out, in], each column in one piece of memory: a CPU takes one row 2.2 × as fast."""
+    return matrices.transpose(-2, -1).contiguous().transpose(-2, -1)

@@ -14,12 +14,13 @@ from omni_bench.errors import CheckpointError, ConfigError
 from reference_impl.checkpoint import MAX_REFERENCE_S, Model, load_model, read_config, weight_files, weight_folders
 from reference_impl.config import ModelConfig, TextConfig
 from reference_impl.faults.catalogue import fault_called
+from reference_impl.layers import counts_operations
 from reference_impl.predictor_strategies import STRATEGIES
 from reference_impl.presets import PRESETS
 from reference_impl.prompt import CharPrompts, PromptBuilder
 from reference_impl.random_weights import random_model
 from reference_impl.released_prompt import ReleasedPrompts
-from reference_impl.settings import BUNDLED, DTYPES, ServerSettings
+from reference_impl.settings import BUNDLED, CHUNK_GROWTHS, DTYPES, ServerSettings
 
 MAX_FRAMES = 2048  # 164 s: the most one request may speak
 RANDOM_WEIGHTS = (
@@ -39,13 +40,16 @@ class Origin:
 def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     """Load a checkpoint, or make random weights.
 
-    Raises ConfigError for an unknown preset, device, dtype, strategy or fault and CheckpointError for
-    weights that cannot be loaded.
+    Raises ConfigError for an unknown preset, device, dtype, strategy, growth of chunks or fault and
+    CheckpointError for weights that cannot be loaded.
     """
     if settings.preset not in PRESETS:
         raise ConfigError(f"reference.preset={settings.preset!r} is unknown; valid: {', '.join(PRESETS)}")
     if settings.predictor not in STRATEGIES:
         raise ConfigError(f"reference.predictor={settings.predictor!r} is unknown; valid: {', '.join(STRATEGIES)}")
+    if settings.chunk_growth not in CHUNK_GROWTHS:
+        growth, valid = settings.chunk_growth, ", ".join(CHUNK_GROWTHS)
+        raise ConfigError(f"reference.chunk_growth={growth!r} is unknown; valid: {valid}")
     if settings.fault is not None:
         fault_called(settings.fault)
     device = resolve_device(settings.device)
@@ -56,14 +60,20 @@ def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     if settings.checkpoint == "random":
         config = PRESETS[settings.preset]
         dtype = resolve_dtype(settings.dtype, config, device)
-        return random_model(config, device, dtype, settings.max_seq_len, most_frames(config)), Origin(
-            None, RANDOM_WEIGHTS
-        )
+        model = random_model(config, device, dtype, settings.max_seq_len, most_frames(config))
+        return _recorded(model, settings), Origin(None, RANDOM_WEIGHTS)
     folder = checkpoint_folder(settings)
     config = read_config(folder)
     dtype = resolve_dtype(settings.dtype, config, device)
     model = load_model(folder, device, dtype, settings.max_seq_len, most_frames(config))
-    return model, Origin(files_sha256(folder), None)
+    return _recorded(model, settings), Origin(files_sha256(folder), None)
+
+
+def _recorded(model: Model, settings: ServerSettings) -> Model:
+    if settings.recorded and counts_operations(model.talker.codec_embedding.weight):
+        model.talker.record()
+        model.code2wav.record()
+    return model
 
 
 def describe_weights(model: Model, origin: Origin) -> dict[str, Any]:

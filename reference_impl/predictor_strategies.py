@@ -16,6 +16,7 @@ from torch import Tensor
 
 from reference_impl.code_predictor import CodePredictor
 from reference_impl.kv_cache import WholeView
+from reference_impl.recording import Recording
 from reference_impl.sampling import Draw
 
 
@@ -100,6 +101,16 @@ class FixedWindowStrategy:
 
 
 STRATEGIES = {"kv_cache": KvCacheStrategy, "reprefill": ReprefillStrategy, "fixed_window": FixedWindowStrategy}
+
+
+def recorded_frame(predictor: CodePredictor, draw: Draw) -> Recording:
+    """:func:`expand` with ``kv_cache`` as a function of hidden, code0 and uniforms, recorded."""
+
+    def frame(hidden: Tensor, code0: Tensor, uniforms: Tensor) -> Tensor:
+        strategy = KvCacheStrategy(predictor, hidden.shape[0])  # with a cache of its own, which no frame shares
+        return expand(predictor, strategy, hidden, code0, uniforms, draw)
+
+    return Recording(frame)
 
 
 def bucket(rows: int) -> int:

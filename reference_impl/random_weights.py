@@ -57,6 +57,7 @@ def _set_level(code2wav: Code2Wav, generator: torch.Generator) -> None:
         weight.mul_(quiet)
         rms = code2wav.decode(codes).float().square().mean().sqrt()
         weight.mul_(OUTPUT_RMS / rms.item())
+    code2wav.output_conv.prepare()
 
 
 def _fill(module: nn.Module, generator: torch.Generator) -> None:

@@ -31,6 +31,7 @@ from reference_impl.reference_voice import ReferenceVoices
 from reference_impl.released_config import TASKS
 from reference_impl.talker import Talker
 from reference_impl.text_tokenizer import TextTokenizer
+from reference_impl.transfers import to_device
 
 NO_VOICE = "default"  # the one voice of a checkpoint without named speakers
 # with random weights nothing ends by itself: an utterance takes as long as a speaker of this pace would need
@@ -192,7 +193,7 @@ def layout(
     device = markers.device
     pad, bos, eos = markers.unbind()
     parts = (segment.instruction_ids, segment.role_ids, segment.reference_ids + segment.text_ids)
-    text = talker.embed_text(torch.tensor([i for part in parts for i in part], device=device))
+    text = talker.embed_text(to_device([i for part in parts for i in part], device))
     instruction, role, spoken = text.split([len(part) for part in parts])
     spoken = torch.cat([spoken, eos[None]])
 
@@ -226,7 +227,7 @@ def _codec_side(
     tags = len(ids)
     if speaker is None and segment.speaker_id is not None:
         ids.append(segment.speaker_id)
-    vectors = talker.codec_embedding(torch.tensor([*ids, control.pad_id, control.bos_id], device=device))
+    vectors = talker.codec_embedding(to_device([*ids, control.pad_id, control.bos_id], device))
     if speaker is None:
         return vectors
     return torch.cat([vectors[:tags], speaker[None].to(vectors.dtype), vectors[tags:]])

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from reference_impl.chunking import ChunkSchedule
 from reference_impl.engine_api import AudioChunk, EngineStats, Event, SpeechRequest
 from reference_impl.prompt import Segment
-from reference_impl.streaming import ChunkSchedule
 
 log = logging.getLogger("reference_impl.engine")
 
@@ -40,10 +40,9 @@ class Running:
         """Text tokens of all segments."""
         return sum(segment.text_tokens for segment in self.segments)
 
-    @property
     def chunk_is_due(self) -> bool:
-        """As many frames wait as the next chunk is to have."""
-        return len(self.codes) - self.sent_frames >= self.schedule.due
+        """Whether the frames that wait are to leave; to be asked once a frame."""
+        return self.schedule.is_due(len(self.codes) - self.sent_frames)
 
     def advance(self, ended: bool, room: int) -> bool:
         """After a frame: True if the next segment begins now; ``finish_reason`` is set if it was the last frame.
@@ -72,11 +71,14 @@ class Running:
     def unsent(self) -> np.ndarray:
         """The frames that Code2Wav has not been given, int64 [T, 16]; now it has."""
         codes = np.stack(self.codes[self.sent_frames :]).astype(np.int64)
+        self.schedule.cut(len(codes))
         self.sent_frames = len(self.codes)
         return codes
 
     def emit(self, event: Event) -> None:
         """Pass an event on; nothing follows the end."""
+        if isinstance(event, AudioChunk):
+            self.schedule.delivered()
         if not self.ended:
             self.ended = not isinstance(event, AudioChunk)
             self.on_event(event)

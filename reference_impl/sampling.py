@@ -123,5 +123,5 @@ def sample(logits: Tensor, temperature: float, top_k: int, uniforms: Tensor) -> 
     values, ids = logits.float().topk(size if top_k <= 0 else min(top_k, size), dim=-1)
     cumulative = torch.softmax(values / temperature, dim=-1).cumsum(dim=-1)
     # the last entry can be a rounding error below 1: scale the draw, not the distribution
-    rank = (cumulative <= uniforms[:, None] * cumulative[:, -1:]).sum(dim=-1)
-    return ids.gather(-1, rank.clamp(max=ids.shape[-1] - 1)[:, None])[:, 0]
+    rank = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
+    return ids.gather(-1, rank.clamp(max=ids.shape[-1] - 1))[:, 0]

@@ -10,6 +10,12 @@ from typing import get_type_hints
 from omni_bench.errors import ConfigError
 
 PREDICTOR_STRATEGIES = ("kv_cache", "reprefill", "fixed_window")
+GRAPHS = ("off", "compile", "cuda_graph", "full_step")
+CODE2WAV_GRAPHS = ("cuda_graph", "full_step")
+"""With these, Code2Wav runs in graphs as well, on a stream of its own."""
+
+BUFFERS = ("device", "host_roundtrip")
+CHUNK_GROWTHS = ("buffered", "double")
 DTYPES = ("auto", "float32", "bfloat16")
 BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
 """Presets whose weights come with the package, and where they are."""
@@ -30,11 +36,16 @@ class ServerSettings:
     the talker's KV cache a slot (text + frames of one segment). ``deterministic``: every
     step runs at the fixed batch shape ``max_batch`` so that a request's codes cannot depend
     on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
-    later chunks double up to ``chunk_frames``. ``predictor``: one of PREDICTOR_STRATEGIES.
+    later chunks grow up to ``chunk_frames`` as ``chunk_growth`` says (``chunking.py``), in
+    deterministic mode by doubling. ``predictor``: one of PREDICTOR_STRATEGIES.
     The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
     likeliest code. ``threads``: PyTorch threads inside one operation on a CPU (None: half the
-    cores, at most 4; Code2Wav runs beside the talker). ``fault``: a name of
-    ``faults/catalogue.py``, which breaks this server on purpose (None: it works).
+    cores, at most 4; Code2Wav runs beside the talker). ``recorded``: in float32 on a CPU, the
+    operations of a frame are recorded at the first one and replayed without Python
+    (``recording.py``; the codes and samples are the same). ``fault``: a name of
+    ``faults/catalogue.py``, which breaks this server on purpose (None: it works). ``graphs``:
+    how a step is executed (``execution.py``); all but ``off`` need CUDA. ``buffers``: whether
+    codes and states stay on the device between two steps of a frame, or go through the host.
     """
 
     preset: str = "tiny"
@@ -47,6 +58,7 @@ class ServerSettings:
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8
+    chunk_growth: str = "buffered"
     predictor: str = "kv_cache"
     temperature: float | None = None
     top_k: int | None = None
@@ -56,7 +68,10 @@ class ServerSettings:
     predictor_top_k: int | None = None
     predictor_top_p: float | None = None
     threads: int | None = None
+    recorded: bool = True
     fault: str | None = None
+    graphs: str = "off"
+    buffers: str = "device"
 
     def to_json(self) -> str:
         """The form passed to ``python -m reference_impl --settings``."""

@@ -29,21 +29,6 @@ def to_pcm(wave: Tensor) -> np.ndarray:
     return (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False)
 
 
-@dataclass
-class ChunkSchedule:
-    """How many frames the next chunk waits for: ``first``, then doubling up to ``steady``."""
-
-    first: int
-    steady: int
-
-    def __post_init__(self) -> None:
-        self.due = self.first
-
-    def advance(self) -> None:
-        """A chunk has been cut."""
-        self.due = max(self.first, min(2 * self.due, self.steady))
-
-
 @dataclass(frozen=True)
 class AudioJob:
     """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event.

@@ -7,11 +7,14 @@ state [H] -> logits over codebook 0, the end token and the control ids.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from reference_impl.config import TalkerConfig
 from reference_impl.kv_cache import DecodeView, PrefillView, SlotCache
 from reference_impl.layers import TransformerStack
+from reference_impl.recording import Recording
 
 
 class TextProjection(nn.Module):
@@ -40,6 +43,11 @@ class Talker(nn.Module):
         self.codec_embedding = nn.Embedding(config.codec_vocab_size, hidden)
         self.stack = TransformerStack(config.transformer, max_positions)
         self.codec_head = nn.Linear(hidden, config.codec_vocab_size, bias=False)
+        self.step: Callable[..., Tensor] = self._step
+
+    def record(self) -> None:
+        """Replay the decode step from now on instead of running it; see :class:`Recording`."""
+        self.step = Recording(self._step)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids [...] -> vectors [..., H]."""
@@ -55,4 +63,8 @@ class Talker(nn.Module):
         embeds [B, H], positions [B] (rotary), lengths [B] (positions already in the slot),
         span: at least max(lengths) + 1 -> hidden states [B, H].
         """
-        return self.stack(embeds[:, None], positions[:, None], DecodeView(cache, lengths, span))[:, 0]
+        used = slice(0, len(embeds))
+        return self.step(embeds, positions, lengths, cache.keys[:, used, :, :span], cache.values[:, used, :, :span])
+
+    def _step(self, embeds: Tensor, positions: Tensor, lengths: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return self.stack(embeds[:, None], positions[:, None], DecodeView(keys, values, lengths))[:, 0]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from omni_bench.errors import OmniBenchError
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
+from reference_impl.chunking import ChunkSchedule
 from reference_impl.engine import Engine
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
 from reference_impl.faults import audio, batches
@@ -19,7 +20,7 @@ from reference_impl.loading import Origin
 from reference_impl.prompt import Segment
 from reference_impl.running import Running
 from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioJob, AudioWorker, ChunkSchedule
+from reference_impl.streaming import AudioJob, AudioWorker
 
 log = logging.getLogger("reference_impl.faults")
 
@@ -110,7 +111,8 @@ class LateFirstChunkEngine(Engine):
     """``late_first_chunk`` (vllm-omni PR 1930): there is one size of chunk, the steady one."""
 
     def _schedule(self) -> ChunkSchedule:
-        return ChunkSchedule(self.settings.chunk_frames, self.settings.chunk_frames)
+        steady = self.settings.chunk_frames
+        return ChunkSchedule(steady, steady, 1.0 / self.model.config.frame_rate_hz)
 
 
 BATCHES: dict[str, type[DecodeBatch]] = {

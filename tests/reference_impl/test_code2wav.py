@@ -101,3 +101,26 @@ def test_a_frozen_frame_counter_is_noticed(tiny, codes, whole):
             pieces.append(tiny.code2wav.push(codes[..., start : start + 4], state, slice(0, 1))[0])
             state.frames.zero_()
     assert (torch.cat(pieces) - whole).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 8), (8, 1, 5, 3)])
+def test_a_recording_equals_the_plain_calls(tiny, codes, monkeypatch, sizes):
+    """One recording serves all short calls and one all others, in whatever order the lengths come."""
+    plain = stream(tiny.code2wav, codes, sizes, tiny.code2wav.new_state(3), slice(1, 2))
+    monkeypatch.setattr(tiny.code2wav, "_recordings", {})
+    tiny.code2wav.record()
+    state = tiny.code2wav.new_state(3)
+    assert torch.equal(stream(tiny.code2wav, codes, sizes, state, slice(1, 2)), plain)
+    assert state.frames.tolist() == [0, FRAMES, 0]
+    assert not any(tensor[0].any() or tensor[2].any() for tensor in state.tensors.values())
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,)])
+def test_short_calls_use_the_weights_as_they_are_scaled(small, sizes):
+    """Random weights are set to a level after they are laid out."""
+    generator = torch.Generator().manual_seed(3)
+    frames = torch.randint(0, small.config.code2wav.codebook_size, (1, 16, 12), generator=generator)
+    with torch.inference_mode():
+        whole = small.code2wav.decode(frames)[0]
+    assert (stream(small.code2wav, frames, sizes) - whole).abs().max() < 1e-4
+    assert whole.std() > 0.01

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
+from reference_impl import engine as engine_module
 from reference_impl.engine import MAX_FRAMES, Engine, build_engine
 from reference_impl.engine_api import (
     AudioChunk,
@@ -118,13 +119,18 @@ def test_another_seed_gives_other_codes(engine):
     assert not np.array_equal(one.end.codes[:frames], two.end.codes[:frames])
 
 
-def test_chunks_start_small_and_double_to_the_steady_size(engine):
+def test_chunks_start_small_and_grow_to_the_steady_size(engine, monkeypatch):
     spoken = speak(engine, request(0))[0]
     sizes = [c.frames for c in spoken.chunks]
+    assert (sizes[0], sum(sizes)) == (1, spoken.end.frames)
+    assert max(sizes) <= 8
+    monkeypatch.setattr(engine, "settings", replace(engine.settings, chunk_growth="double"))
+    doubled = speak(engine, request(0))[0]
+    sizes = [c.frames for c in doubled.chunks]
     assert sizes[:4] == [1, 2, 4, 8]
     assert all(size == 8 for size in sizes[3:-1])
     assert 1 <= sizes[-1] <= 8
-    assert sum(sizes) == spoken.end.frames
+    assert np.array_equal(doubled.end.codes, spoken.end.codes)
 
 
 def test_a_long_text_is_spoken_in_segments(engine):
@@ -152,6 +158,29 @@ def test_more_requests_than_rows_wait_and_then_the_queue_is_full(engine):
             engine.submit(request(i, max_new_tokens=12), sinks[-1])
     sinks.pop()  # the refused one hears nothing
     assert all(s.wait().end.reason == "length" for s in sinks)
+
+
+@pytest.mark.parametrize(("budget_s", "most"), [(0.0, 1), (60.0, 6)])
+def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, monkeypatch, budget_s, most):
+    done, prefill, step = [], engine._prefill, engine._step
+    all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
+    monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
+
+    def counted(running):
+        done.append("prompt")
+        prefill(running)
+        assert all_wait.wait(timeout=60)  # the first request is admitted alone, the rest together beside it
+
+    monkeypatch.setattr(engine, "_prefill", counted)
+    monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
+    for i, sink in enumerate(sinks):
+        engine.submit(request(i, max_new_tokens=20), sink)
+    all_wait.set()
+    assert all(sink.wait().end.reason == "length" for sink in sinks)
+    between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
+    # nobody runs before the first frame: there the count alone is the limit
+    assert max(between[1:]) == most
+    assert sum(between) == 14
 
 
 def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):
@@ -272,6 +301,7 @@ def test_an_error_in_the_loop_reaches_every_caller(monkeypatch):
         ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
         ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
         ({"predictor": "graph"}, ConfigError, "valid: kv_cache, reprefill, fixed_window"),
+        ({"chunk_growth": "triple"}, ConfigError, "valid: buffered, double"),
         ({"preset": "qwen3_tts_0_6b"}, CheckpointError, "no weights of qwen3_tts_0_6b come with this package"),
         ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
     ],

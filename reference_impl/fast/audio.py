@@ -1,0 +1,120 @@
+"""Code2Wav in CUDA graphs of few shapes, on a stream of its own (``reference.graphs=full_step``).
+
+A call takes a power of two of streams and of frames. Chunks are cut into such pieces (a
+stream goes on from its state, so that this changes nothing), and calls are filled up with
+spare streams that nobody listens to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from reference_impl.checkpoint import Model
+from reference_impl.fast.code2wav import FastCode2Wav
+from reference_impl.predictor_strategies import bucket
+from reference_impl.streaming import AudioJob, AudioWorker
+
+
+class Code2WavGraphs:
+    """Graphs for calls of up to ``rows`` streams of ``slots`` and up to ``frames`` frames; captured at once."""
+
+    def __init__(self, model: Model, slots: int, rows: int, frames: int):
+        self._slots = slots
+        self.stream = torch.cuda.Stream(model.device)
+        self.rows, self.frames = bucket(rows), bucket(frames)
+        if self.frames > frames:
+            self.frames //= 2
+        groups, hop = model.code2wav.config.num_code_groups, model.code2wav.config.samples_per_frame
+        self._decoder = FastCode2Wav(model.code2wav, slots + self.rows, self.rows * self.frames * hop)
+        self.state = self._decoder.state
+        device = model.device
+        self._codes_in = torch.zeros(self.rows * groups * self.frames, dtype=torch.long, pin_memory=True)
+        self._rows_in = torch.zeros(self.rows, dtype=torch.long, pin_memory=True)
+        self._codes = torch.zeros_like(self._codes_in, device=device)
+        self._rows = torch.arange(self.rows, device=device) + slots
+        self._pcm_out = torch.zeros(self.rows * self.frames * hop, dtype=torch.int16, pin_memory=True)
+        self._groups, self._hop = groups, hop
+        self._done = torch.cuda.Event()
+        self._graphs: dict[tuple[int, int], tuple[torch.cuda.CUDAGraph, torch.Tensor]] = {}
+        self._capture()
+
+    def _capture(self) -> None:
+        pool = None
+        counts = [1 << power for power in range(self.rows.bit_length())]
+        lengths = [1 << power for power in range(self.frames.bit_length())]
+        for count in reversed(counts):
+            for length in reversed(lengths):
+                with torch.inference_mode(), torch.cuda.stream(self.stream):
+                    self._run(count, length)
+                    self.stream.synchronize()
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph, pool=pool, stream=self.stream):
+                        pcm = self._run(count, length)
+                pool = graph.pool()
+                self._graphs[count, length] = graph, pcm
+
+    def _run(self, count: int, length: int) -> torch.Tensor:
+        codes = self._codes[: count * self._groups * length].view(count, self._groups, length)
+        return self._decoder.push(codes, self._rows[:count]).flatten()
+
+    def push(self, codes: np.ndarray, slots: list[int]) -> np.ndarray:
+        """The next frames of some streams: codes int64 [B, 16, T], T a power of two -> int16 [B, 1920 × T]."""
+        count, groups, length = codes.shape
+        padded = bucket(count)
+        with torch.cuda.stream(self.stream):
+            self._codes_in[: padded * groups * length] = 0
+            self._codes_in[: codes.size] = torch.from_numpy(codes).flatten()
+            spare = range(self._slots, self._slots + padded - count)
+            self._rows_in[:padded] = torch.tensor([*slots, *spare])
+            self._codes.copy_(self._codes_in, non_blocking=True)
+            self._rows.copy_(self._rows_in, non_blocking=True)
+            graph, pcm = self._graphs[padded, length]
+            graph.replay()
+            samples = count * length * self._hop
+            self._pcm_out[:samples].copy_(pcm[:samples], non_blocking=True)
+            self._done.record()
+        # the pinned buffers are free again, and the samples here, once the copy is done
+        self._done.synchronize()
+        return self._pcm_out[:samples].numpy().reshape(count, -1).copy()
+
+
+class GraphAudioWorker(AudioWorker):
+    """An audio worker whose calls are graphs; see the module docstring."""
+
+    def __init__(
+        self, model: Model, slots: int, on_failure: Callable[[Exception], None], rows: int, frames: int
+    ):  # fmt: skip
+        self._graphs = Code2WavGraphs(model, slots, rows, frames)
+        super().__init__(model, slots, on_failure)
+        self._state = self._graphs.state
+
+    def _run(self) -> None:
+        with torch.cuda.stream(self._graphs.stream):
+            super()._run()
+
+    def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
+        """Yield (job, int16 samples [1920 × T]); pieces of equal length share a call."""
+        parts: dict[int, list[np.ndarray]] = {id(job): [] for job in jobs}
+        done = {id(job): 0 for job in jobs}
+        open_jobs = list(jobs)
+        while open_jobs:
+            by_length: dict[int, list[AudioJob]] = {}
+            for job in open_jobs:
+                by_length.setdefault(self._piece(len(job.codes) - done[id(job)]), []).append(job)
+            for length, group in by_length.items():
+                for start in range(0, len(group), self._graphs.rows):
+                    share = group[start : start + self._graphs.rows]
+                    codes = np.stack([job.codes[done[id(job)] :][:length].T for job in share])
+                    for job, pcm in zip(share, self._graphs.push(codes, [job.slot for job in share]), strict=True):
+                        parts[id(job)].append(pcm)
+                        done[id(job)] += length
+                        if done[id(job)] == len(job.codes):
+                            yield job, np.concatenate(parts[id(job)]).astype("<i2", copy=False)
+            open_jobs = [job for job in open_jobs if done[id(job)] < len(job.codes)]
+
+    def _piece(self, frames: int) -> int:
+        """The largest power of two that is no more than ``frames`` and for which there is a graph."""
+        return min(1 << (frames.bit_length() - 1), self._graphs.frames)

@@ -1,0 +1,66 @@
+"""The draw kernel against the draws of ``sampling.py``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reference_impl.sampling import Draw
+from tests.reference_impl.fast.small_model import DEVICE, needs_kernels
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
+from reference_impl.fast.drawing import FastDraw, draw_rest_kernel, key_bits
+
+pytestmark = needs_kernels
+ROWS, VOCABULARY = 64, 300
+
+
+def drawn(logits: torch.Tensor, uniforms: torch.Tensor, draw: Draw) -> torch.Tensor:
+    fast = FastDraw.of(draw, VOCABULARY)
+    assert fast is not None
+    table = torch.zeros(ROWS, 1, 2, device=DEVICE)
+    table[:, 0, 1] = uniforms
+    result = torch.full((ROWS, 3), -1, dtype=torch.long, device=DEVICE)
+    frames = torch.zeros(ROWS, dtype=torch.long, device=DEVICE)
+    draw_rest_kernel[(ROWS,)](
+        logits, table, frames, result, logits, logits, table.stride(0), fast.temperature, 1, GROUPS=2,
+        VOCABULARY=VOCABULARY, SIZE=512, WIDTH=1, WIDTH_BLOCK=1, TOP_K=fast.top_k, GREEDY=fast.greedy,
+        BITS=key_bits(logits), LAST=True, PDL=False,
+    )  # fmt: skip
+    assert (result[:, [0, 2]] == -1).all()
+    return result[:, 1]
+
+
+DRAWS = [
+    Draw(0.9, 50, keep_ties=True),
+    Draw(1.3, 1, keep_ties=True),
+    Draw(0.7, 0, keep_ties=True),
+    Draw(0.0, 50),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_same_ids(dtype: torch.dtype, draw: Draw) -> None:
+    generator = torch.Generator(DEVICE).manual_seed(0)
+    logits = (torch.randn(ROWS, VOCABULARY, generator=generator, device=DEVICE) * 3).to(dtype)
+    # numbers in the middle between two steps of the distribution would differ by rounding only
+    uniforms = torch.rand(ROWS, generator=generator, device=DEVICE)
+    assert torch.equal(drawn(logits, uniforms, draw), draw(logits, uniforms))
+
+
+def test_ties_zeros_and_ends() -> None:
+    logits = torch.zeros(ROWS, VOCABULARY, device=DEVICE)
+    logits[:, ::2] = -0.0
+    logits[:, 100:] = float("-inf")
+    draw = Draw(1.0, 10, keep_ties=True)
+    uniforms = torch.linspace(0, 1 - 2**-24, ROWS, device=DEVICE)
+    ids = drawn(logits, uniforms, draw)
+    assert torch.equal(ids, draw(logits, uniforms))
+    assert ids.max() == 99 and ids.min() == 0
+
+
+def test_draws_without_a_kernel() -> None:
+    assert FastDraw.of(Draw(0.9, 50, top_p=0.8, keep_ties=True), 2048) is None
+    assert FastDraw.of(Draw(0.9, 50, keep_ties=False), 2048) is None
+    assert FastDraw.of(Draw(0.0, 50, top_p=0.8), 2048) == FastDraw(1.0, 0, True)

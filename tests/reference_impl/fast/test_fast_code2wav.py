@@ -1,0 +1,53 @@
+"""Code2Wav's kernels and graphs against the modules, in pieces and at once."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from reference_impl.presets import QWEN3_TTS_0_6B
+from reference_impl.random_weights import random_model
+from tests.reference_impl.fast.small_model import needs_cuda, small_model
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
+from reference_impl.fast.audio import Code2WavGraphs
+from reference_impl.fast.code2wav import FastCode2Wav
+
+pytestmark = needs_cuda
+HOP = 1920
+
+
+def test_samples_of_the_released_shape() -> None:
+    """No further from float32 than the modules in bfloat16 are."""
+    model = random_model(QWEN3_TTS_0_6B, torch.device("cuda"), torch.bfloat16, 32, 64)
+    wide = copy.deepcopy(model.code2wav).float()
+    wide.prepare()
+    fast = FastCode2Wav(model.code2wav, 9, 3 * 8 * HOP)
+    states = model.code2wav.new_state(9), wide.new_state(9)
+    rows = torch.tensor([5, 2, 7], device="cuda")
+    with torch.inference_mode():
+        for frames in (1, 2, 8, 3, 8):
+            codes = torch.randint(2048, (3, 16, frames), device="cuda")
+            module, want = (m.push(codes, s, rows).float() for m, s in zip((model.code2wav, wide), states, strict=True))
+            got = fast.push(codes, rows).float() / 32767
+            assert (got - want).norm() < 1.1 * (module - want).norm()
+
+
+def test_graphs_pieces_and_spare_streams() -> None:
+    """A stream's samples do not depend on what else is in the call, and a reset stream begins anew."""
+    model = small_model(dtype=torch.bfloat16)
+    graphs = Code2WavGraphs(model, slots=4, rows=4, frames=4)
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 512, (3, 16, 4))
+    with torch.inference_mode():
+        together = graphs.push(codes, [2, 0, 3])
+        for slot in (0, 2, 3):
+            graphs.state.reset(slot)
+        torch.cuda.synchronize()
+        alone = np.concatenate([graphs.push(codes[1:2, :, t : t + 1], [0])[0] for t in range(4)])
+    assert together.shape == (3, 4 * HOP)
+    signal = np.abs(together[1].astype(int)).mean()
+    assert np.abs(alone.astype(int) - together[1]).mean() < 0.03 * signal

@@ -1,0 +1,31 @@
+"""The kernels that are plain Triton on a CPU, in Triton's interpreter: their arithmetic without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    find_spec("triton") is None, reason="Triton is not installed (it comes with CUDA builds of PyTorch)"
+)
+def test_products_and_draws() -> None:
+    files = [str(HERE / name) for name in ("test_linear.py", "test_drawing.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", "float32 or ties"],
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        cwd=HERE.parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout

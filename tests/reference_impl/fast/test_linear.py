@@ -1,0 +1,71 @@
+"""The matrix product kernels against float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.reference_impl.fast.small_model import DEVICE, INTERPRETED, needs_kernels
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
+from reference_impl.fast.linear import Tile, linear
+
+pytestmark = needs_kernels
+EPS = 1e-6
+
+
+@pytest.mark.parametrize("options", [{}, {"norm"}, {"norm", "gated"}, {"residual"}, {"bias"}], ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
+    if INTERPRETED and dtype == torch.bfloat16:
+        pytest.skip("a Gluon kernel has no interpreter")
+    # dependent launches where there are any, in the type that they are used with
+    pdl = dtype == torch.bfloat16 and torch.cuda.get_device_capability() >= (9, 0)
+    n, k = 80, 160  # neither is a multiple of the tile
+    generator = torch.Generator(DEVICE).manual_seed(rows)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, device=DEVICE).to(dtype)
+
+    x, gain = random(rows, k), random(k)
+    weight = (random(2 * n if "gated" in options else n, k) * k**-0.5).to(dtype)
+    bias, residual = random(n), random(rows, n)
+    out = torch.full((rows + 1, n), float("nan"), device=DEVICE, dtype=dtype)
+    linear(
+        x, weight, out, rows, Tile(16, 1, 64, 4, dot=False) if rows == 1 else Tile(16, 4, 32, 4),
+        gain=gain if "norm" in options else None, eps=EPS, gated="gated" in options,
+        bias=bias if "bias" in options else None, residual=residual if "residual" in options else None, pdl=pdl,
+    )  # fmt: skip
+    wide = x.double()
+    if "norm" in options:
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS) * gain.double()
+    want = wide @ weight.double().T
+    if "gated" in options:
+        gate, up = want.chunk(2, dim=-1)
+        want = F.silu(gate) * up
+    if "bias" in options:
+        want = want + bias.double()
+    if "residual" in options:
+        want = want + residual.double()
+    error = ((out[:rows].double() - want).norm() / want.norm()).item()
+    assert error < (1e-5 if dtype == torch.float32 else 6e-3)
+    assert out[rows].isnan().all(), "a row that is not there was written"
+
+
+@pytest.mark.skipif(INTERPRETED, reason="a Gluon kernel has no interpreter")
+def test_row_does_not_depend_on_its_neighbours() -> None:
+    x, weight = (torch.randn(32, 256, device=DEVICE).bfloat16() for _ in range(2))
+    tile = Tile(8, 4, 64, 4)
+    together, alone = (torch.empty(32, 32, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    linear(x, weight, together, 32, tile)
+    for row in range(32):
+        linear(x[row : row + 1], weight, alone[row : row + 1], 1, tile)
+    assert torch.equal(together, alone)
+
+
+def test_plain_tile_is_for_one_row() -> None:
+    x = torch.zeros(2, 32, device=DEVICE)
+    with pytest.raises(ValueError, match="one row, not 2"):
+        linear(x, x, x, 2, Tile(16, 1, 32, 4, dot=False))

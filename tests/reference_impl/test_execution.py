@@ -1,0 +1,62 @@
+"""Which rung of the ladder runs, and that every rung that can run here gives the same codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from omni_bench.errors import ConfigError
+from reference_impl.batch import DecodeBatch
+from reference_impl.engine import build_engine
+from reference_impl.execution import HostRoundtripBatch, execution_class
+from reference_impl.loading import load_weights, prompt_builder
+from reference_impl.sampling import request_uniforms
+from reference_impl.settings import ServerSettings
+
+SETTINGS = ServerSettings(max_batch=3, max_seq_len=160, device="cpu")
+
+
+def test_round_trips_change_nothing() -> None:
+    model, _ = load_weights(SETTINGS)
+    prompts = prompt_builder(model)
+    codes = []
+    for kind in (DecodeBatch, HostRoundtripBatch):
+        batch = kind(model, SETTINGS, 20, prompts.pad)
+        with torch.inference_mode():
+            for seed in (1, 2):
+                prompt = prompts.build(prompts.segments(prompts.warm_up_request())[0])
+                batch.prefill(batch.join(request_uniforms(seed, 20, 16)), prompt, forced_frames=8)
+            codes.append(np.stack([batch.step() for _ in range(4)]))
+    assert codes[0].shape == (4, 2, 17)
+    np.testing.assert_array_equal(*codes)
+
+
+def test_rungs() -> None:
+    assert execution_class(SETTINGS) is DecodeBatch
+    assert execution_class(ServerSettings(buffers="host_roundtrip")) is HostRoundtripBatch
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"graphs": "fast"}, r"graphs='fast' is unknown; valid: off, compile, cuda_graph, full_step"),
+        ({"buffers": "disk"}, r"buffers='disk' is unknown; valid: device, host_roundtrip"),
+        ({"graphs": "cuda_graph", "buffers": "host_roundtrip"}, "needs buffers=device"),
+    ],
+)
+def test_settings_that_make_no_sense(more: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        execution_class(ServerSettings(**more))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+@pytest.mark.parametrize("graphs", ["compile", "cuda_graph", "full_step"])
+def test_graphs_need_cuda(graphs: str) -> None:
+    with pytest.raises(ConfigError, match=f"graphs='{graphs}' needs"):
+        build_engine(ServerSettings(device="cpu", graphs=graphs))
+
+
+def test_a_fault_is_never_silently_left_out() -> None:
+    with pytest.raises(ConfigError, match="needs graphs=off"):
+        build_engine(ServerSettings(device="cpu", fault="stale_rows", graphs="full_step"))
