@@ -1,6 +1,7 @@
 # Two commands do all the set-up on a fresh machine:
 #   make bench   install, then run the main job (bundled server, 16 concurrent requests, Whisper)
 #   make test    install, then run the test suite
+# make selftest injects every fault of the catalogue once and prints what was caught.
 # make parity compares the reference model with the official package, in an environment of its own; no weights needed.
 # PYTHON chooses the interpreter (3.11 or newer), VENV where the environment lives.
 
@@ -10,13 +11,15 @@ PARITY_VENV ?= .venv-parity
 PARITY_ARGS ?= --out reports/parity.md
 SCENARIO ?= qwen3_tts_c16
 ARGS ?=
+# test files run side by side, as many as there are cores; WORKERS=0: one after another, in this process
+WORKERS ?= auto
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.omni-bench-installed
 
 # the packages of the extra `parity` alone: they could not share an environment with the rest at its tested versions
 PARITY_PACKAGES = "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['parity'])"
 
-.PHONY: bench test lint parity sweep clean
+.PHONY: bench test selftest lint parity sweep clean
 
 bench: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=$(SCENARIO) $(ARGS)
@@ -25,7 +28,11 @@ sweep: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=qwen3_tts $(ARGS)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+# every fault of the catalogue, once: does each detector catch what it is there for?
+selftest: $(INSTALLED)
+	$(BIN)/omni-bench selftest --quick $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
