@@ -69,7 +69,8 @@ At a run CV of 2 %: {_rate(null.regression, studies)} of the A/A studies end as 
 
 A true slowdown of 3 % lies on the threshold itself (the estimate must be worse than 3 %), so that one of the three
 primaries is beyond it more often than not; below 5 % a study may truthfully end as NO REGRESSION, which says only that
-a loss of 5 % is excluded. What a study of 5 pairs can find at a given run CV (power 0.8, one-sided 0.05): {_detectable()}.
+a loss of 5 % is excluded. What a study of 5 pairs can find at a given run CV (power 0.8, one-sided 0.05):
+{_detectable()}.
 
 ## One look, no extension, run CV 2 %
 

@@ -11,7 +11,7 @@ from omni_bench.errors import ConfigError
 CASES = [
     ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_tts, "),
     ("scenario=zzz", "unknown scenario 'zzz'; valid: qwen3_tts, "),
-    ("target=refrence", "unknown target 'refrence'; did you mean 'reference'? Valid: external, reference"),
+    ("target=refrence", "unknown target 'refrence'; did you mean 'reference'? Valid: command, external, reference"),
     ("asr=wisper", "did you mean 'whisper'? Valid: faster_whisper, none, whisper"),
     ("scenaro=smoke", "unknown key 'scenaro'; did you mean 'scenario'? Valid top-level keys: asr, checks, client"),
     ("zed=1", "unknown key 'zed'; valid top-level keys: asr, checks, client, dataset"),
