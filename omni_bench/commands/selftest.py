@@ -39,14 +39,18 @@ def selftest_command(
 ) -> int:
     """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
 
-    Raises ConfigError for a fault that does not exist or a folder that is taken, and OmniBenchError for what makes
-    the self-test impossible.
+    Raises ConfigError for a fault that does not exist, if all that are chosen are for ``omni-bench ab``, or for a
+    folder that is taken, and OmniBenchError for what makes the self-test impossible.
     """
     plan = QUICK if quick else FULL
     plan = replace(plan, repeats=plan.repeats if repeats is None else repeats)
     plan = replace(plan, clean_runs=max(plan.clean_runs if clean_runs is None else clean_runs, plan.repeats))
     faults = chosen_faults(only)
+    if not any(fault.testable for fault in faults):
+        raise ConfigError(f"--only {', '.join(only)}: single runs cannot show it; omni-bench ab can")
     folder = (Path(out) if out is not None else DEFAULT_ROOT / utc_folder_name()).absolute()
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"--out {folder} is a file; choose a new folder")
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise ConfigError(f"--out {folder} is not empty; choose another folder, or go on with --resume")
     folder.mkdir(parents=True, exist_ok=True)

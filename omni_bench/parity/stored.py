@@ -32,14 +32,18 @@ def read_answers(folder: RunFolder, *, alone: bool = False) -> list[Answer]:
     for number, record in enumerate(folder.read_lines(file), start=1):
         try:
             timeline = timeline_from_dict(record)
-            audio = _recording(folder.path.resolve(), record.get("audio"))
+            audio = recording(folder.path.resolve(), record.get("audio"))
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
         answers.append(Answer(timeline, audio, codes.get(timeline.request_id)))
     return answers
 
 
-def _recording(root: Path, relative: Any) -> Path | None:
+def recording(root: Path, relative: Any) -> Path | None:
+    """The recording ``relative`` of a line, None if it was not kept or is gone. ``root``: the run folder, resolved.
+
+    Raises StoreError for what is no path in that folder.
+    """
     if relative is None:
         return None
     if not isinstance(relative, str):

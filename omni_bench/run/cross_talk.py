@@ -15,6 +15,7 @@ from omni_bench.datasets.bundled import bundled_texts
 from omni_bench.levels import Level, level_fields
 from omni_bench.run.judging import Verdicts
 from omni_bench.run.results import LevelResult
+from omni_bench.store.files import os_errors_as_store_errors
 from omni_bench.store.run_folder import RunFolder
 
 
@@ -83,9 +84,15 @@ def hit_records(levels: Iterable[LevelCrossTalk], kept: Mapping[str, str]) -> li
 
 
 def write_cross_talk(folder: RunFolder, found: Mapping[Level, LevelCrossTalk], kept: Mapping[str, str]) -> None:
-    """Write cross_talk.jsonl, an empty file if there is no hit; nothing if nothing was checked. Raises StoreError."""
+    """Write cross_talk.jsonl, an empty file if there is no hit; none, nor an older one, if nothing was checked.
+
+    Raises StoreError.
+    """
     if found:
         folder.write_lines(folder.cross_talk_jsonl, hit_records(found.values(), kept))
+        return
+    with os_errors_as_store_errors("remove", folder.cross_talk_jsonl):
+        folder.cross_talk_jsonl.unlink(missing_ok=True)
 
 
 def victims(found: Mapping[Level, LevelCrossTalk]) -> frozenset[str]:

@@ -26,6 +26,8 @@ from omni_bench.store.run_json import build_level, build_run
 
 JUDGING_DID_NOT_FINISH = "judging did not finish: "
 """Begins the reason that ``omni-bench judge`` can take away."""
+INTERRUPTED = "the run was interrupted"
+"""Begins the reason of a run that Ctrl-C cut short."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _problem_reasons(outcome: Outcome) -> list[str]:
     if isinstance(problem, AloneInterrupted):
         reason = f"the run was {problem}"
     elif isinstance(problem, KeyboardInterrupt):
-        reason = "the run was interrupted"
+        reason = INTERRUPTED
     elif isinstance(problem, (OmniBenchError, OSError)):
         reason = str(problem).splitlines()[0].removesuffix(":")  # an end of a log follows
     else:

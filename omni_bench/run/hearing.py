@@ -18,6 +18,7 @@ from omni_bench.run.judging import Verdicts
 from omni_bench.run.results import LevelResult, RequestResult
 
 NOT_JUDGED = "judging did not finish"
+DATA_SET_GONE = "the data set cannot be read any more"
 
 
 def check_speaker_encoder(config: RunConfig) -> None:
@@ -56,13 +57,23 @@ def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, config: RunConfig) -
 
 
 def judge_facts_again(
-    spec: JudgeSpec, verdicts: Verdicts, config: RunConfig, stored: Mapping[str, Any] | None
+    spec: JudgeSpec,
+    verdicts: Verdicts,
+    config: RunConfig,
+    stored: Mapping[str, Any] | None,
+    *,
+    prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
-    """The same after judging again. If the recordings are gone, the stored own error stays, of the same judge only."""
+    """The same after judging again. If the recordings are gone, the stored own error stays, of the same judge only.
+
+    ``prompts``: of :func:`prompts_again`.
+    """
     facts = judge_facts(spec, verdicts, config)
     same = stored is not None and all(stored.get(name) == facts[name] for name in ("sha256", "engine", "dtype"))
     if facts["own_wer"] is None and same and stored is not None and stored.get("own_wer") and config.asr.own_error:
         facts |= {"own_wer": stored["own_wer"], "own_wer_reason": None}
+    elif facts["own_wer"] is None and not prompts and config.asr.own_error:
+        facts |= {"own_wer_reason": DATA_SET_GONE}
     return facts
 
 

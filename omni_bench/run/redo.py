@@ -88,7 +88,7 @@ def judge_again(
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
     asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
-    judge = judge_facts_again(spec, verdicts, config, stored["judge"])
+    judge = judge_facts_again(spec, verdicts, config, stored["judge"], prompts=prompts)
     provenance = {**stored, "judge": judge, "config": {**stored["config"], "asr": asr}}
     found = check_cross_talk(levels, verdicts, config.checks)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
@@ -161,6 +161,14 @@ def _kept(levels: Sequence[LevelResult], folder: RunFolder) -> dict[str, str]:
     }
 
 
+def own_reasons(run: Mapping[str, Any]) -> list[str]:
+    """Why ``run`` (its run.json) is invalid, but for the reasons of its levels."""
+    of_levels = {
+        f"{level_title(level_of(level))}: {reason}" for level in run["levels"] for reason in level["invalid_reasons"]
+    }
+    return [reason for reason in run["invalid_reasons"] if reason not in of_levels]
+
+
 def _rebuild(
     run: Mapping[str, Any],
     config: RunConfig,
@@ -173,10 +181,7 @@ def _rebuild(
     judged_now: bool,
 ) -> dict[str, Any]:
     """run.json anew. Reasons that are the run's own and not a level's are carried over."""
-    of_levels = {
-        f"{level_title(level_of(level))}: {reason}" for level in run["levels"] for reason in level["invalid_reasons"]
-    }
-    own = [reason for reason in run["invalid_reasons"] if reason not in of_levels and reason != "no level was measured"]
+    own = [reason for reason in own_reasons(run) if reason != "no level was measured"]
     if judged_now:
         own = [reason for reason in own if not reason.startswith(JUDGING_DID_NOT_FINISH)]
     records = [

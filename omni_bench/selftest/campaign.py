@@ -14,7 +14,7 @@ from omni_bench.accuracy.resolve import describe_judge
 from omni_bench.accuracy.wer import UtteranceScore, score_utterance
 from omni_bench.config.compose import compose
 from omni_bench.config.schema import RunConfig
-from omni_bench.errors import AccuracyError, OmniBenchError, StoreError
+from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
 from omni_bench.run.judging import find_judge
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
@@ -26,6 +26,7 @@ from omni_bench.selftest.evidence import Answer, compare_with_clean, read_answer
 from omni_bench.selftest.hearing import Ear
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
 from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
+from omni_bench.selftest.soundness import came_to_its_end, other_fault, other_settings, own_problem, unproven
 from omni_bench.targets.create import create_target
 
 PROMPTS = "prompts"
@@ -42,13 +43,17 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Heard:
-    """A run as it is on disk. ``run`` is None if it left no run.json; ``problem`` says why it cannot be judged."""
+    """A run as it is on disk. ``run`` is None if it left no run.json; ``problem`` says why it cannot be judged.
+
+    ``kept``: it was there already when the self-test went on.
+    """
 
     job: _Job
     run: dict[str, Any] | None
     answers: list[Answer]
     duration_s: float
     problem: str | None
+    kept: bool
 
 
 def run_selftest(
@@ -56,9 +61,9 @@ def run_selftest(
 ) -> SelftestResult:
     """Run clean server and ``faults`` into ``out`` and judge what came back.
 
-    A run that a fault makes impossible is a finding, not an error. Runs that ``out`` holds already are not made
-    again. Raises OmniBenchError for what
-    makes the self-test itself impossible (no judge, no disk), KeyboardInterrupt for Ctrl-C.
+    A run that a fault makes impossible is a finding, not an error. Runs of this plan that ``out`` holds already, and
+    that were not interrupted, are not made again. Raises ConfigError if it holds runs of another plan, OmniBenchError
+    for what makes the self-test itself impossible (no judge, no disk), KeyboardInterrupt for Ctrl-C.
     """
     begun = time.monotonic()
     prompts = out / PROMPTS
@@ -80,19 +85,22 @@ def run_selftest(
     progress.begin_judging(len(recordings), f"{spec.name}, recordings of all runs")
     ear.learn(recordings, progress.judged)
     progress.end()
+    distinct = ear.distinct  # the judge's own error adds recordings that are not of these runs
     cases = _judge_all(runs, ear, plan, judged, progress)
     facts = {
         "plan": list(describe(plan)),
         "judge": describe_judge(spec),
         "recordings": len(recordings),
-        "distinct_recordings": ear.distinct,
+        "distinct_recordings": distinct,
+        "kept_runs": sum(heard.kept for heard in runs),
         "command": list(command),
         "harness": harness(),
         "hardware": hardware(),
         "software": software(),
     }
     skipped = tuple(fault for fault in faults if not fault.testable)
-    return SelftestResult(group_by_case(cases), skipped, time.monotonic() - begun, facts)
+    earlier_s = sum(heard.duration_s for heard in runs if heard.kept)
+    return SelftestResult(group_by_case(cases), skipped, earlier_s + time.monotonic() - begun, facts)
 
 
 def _run_all(
@@ -106,14 +114,29 @@ def _run_all(
     def go(job: _Job, more: Sequence[str] = ()) -> None:
         begun = time.monotonic()
         problem = None
-        if not (job.folder / RUN_JSON).is_file():  # a self-test that goes on keeps the runs that came to their end
+        config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
+        kept = came_to_its_end(job.folder)
+        if kept and (changed := other_settings(job.folder, config)):
+            raise ConfigError(
+                f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "
+                "go on with the options it was begun with, or choose another folder"
+            )
+        if not kept:
             shutil.rmtree(job.folder, ignore_errors=True)
-            config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
             problem = _one_run(config, job, command)
         run_json, answers, unreadable = _read(job.folder)
-        duration_s = time.monotonic() - begun
-        done.append(_Heard(job, run_json, answers, duration_s, unreadable and (problem or unreadable)))
-        progress.say(f"{len(done)}/{len(jobs)} {job.case.name}, run {job.repeat + 1}: {duration_s:.0f} s")
+        if unreadable is not None:
+            problem = problem or unreadable
+        elif answers and job.case.kind != CLEAN:
+            problem = None  # that the fault ended the run is a finding
+        elif run_json is not None:
+            problem = problem or own_problem(run_json)
+        duration_s = run_json["duration_s"] if kept and run_json is not None else time.monotonic() - begun
+        done.append(_Heard(job, run_json, answers, duration_s, problem, kept))
+        progress.say(
+            f"{len(done)}/{len(jobs)} {job.case.name}, run {job.repeat + 1}: "
+            + ("kept from before" if kept else f"{duration_s:.0f} s")
+        )
 
     for job in inside:
         go(job)
@@ -160,9 +183,15 @@ def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, 
         job, problem = heard.job, heard.problem
         begun = time.monotonic()
         run_json = heard.run
+        if problem is None and run_json is not None and any(answer.sound for answer in heard.answers):
+            run_json, problem = _judged(job.folder, run_json, ear, plan, progress)
         if problem is None and run_json is not None:
-            run_json = _judged(job.folder, run_json, ear, plan, progress)
+            problem = other_fault(run_json, job.case)
+        if problem is None and job.case.kind == CLEAN:
+            problem = unproven(run_json, heard.answers, plan)
         yardstick = clean.get(job.repeat) if job.case.kind != CLEAN else None
+        if yardstick is not None and yardstick.problem is not None:
+            yardstick = None  # nothing to compare with; the clean run itself is what fails the self-test
         differences = compare_with_clean(job.folder, yardstick.job.folder) if yardstick and not problem else []
         before = yardstick.answers if yardstick else []
         timed = job.case.kind == "speed"
@@ -182,12 +211,14 @@ def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, 
     return cases
 
 
-def _judged(folder: Path, run_json: dict[str, Any], ear: Ear, plan: Plan, progress: RunProgress) -> dict[str, Any]:
-    """The run with the judge's verdicts; as it was if nothing of it can be heard (the server died at once)."""
+def _judged(
+    folder: Path, run_json: dict[str, Any], ear: Ear, plan: Plan, progress: RunProgress
+) -> tuple[dict[str, Any], str | None]:
+    """The run with the judge's verdicts; as it was, and why, if they could not be had."""
     try:
-        return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, transcriber=ear)[1]
-    except (AccuracyError, StoreError):
-        return run_json
+        return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, transcriber=ear)[1], None
+    except (AccuracyError, StoreError) as error:
+        return run_json, f"not judged again: {str(error).splitlines()[0]}"
 
 
 def _scorer(ear: Ear, config: RunConfig) -> Callable[[Answer], UtteranceScore]:

@@ -1,9 +1,10 @@
 """The detectors, over one run: errors, audio faults, words, cross-talk, parity, and length and speed against before.
 
 What a run says of itself (errors, audio faults, WER, cross-talk, parity between alone and in company)
-is what ``omni-bench run`` reports to anybody. Only where a fault shows in nothing but a difference
-from before (other codes at every concurrency, longer audio, later first audio) is the clean run of
-the same sentences and seeds the yardstick, as a stored run is for ``omni-bench compare``.
+is what ``omni-bench run`` reports to anybody. Where a fault shows in nothing but a difference from
+before, the clean run of the same sentences and seeds is the yardstick: for longer audio, later first
+audio, stalls and audio a second, as a stored run is for ``omni-bench compare``, and for other codes and
+samples (``parity`` too), which no other command compares.
 """
 
 from __future__ import annotations

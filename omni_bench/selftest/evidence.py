@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from omni_bench.errors import StoreError
 from omni_bench.parity import stored
 from omni_bench.parity.compare import Comparison, compare_runs
 from omni_bench.store.run_folder import RunFolder
@@ -54,9 +55,24 @@ def read_answers(path: Path) -> tuple[dict[str, Any] | None, list[Answer]]:
     folder = RunFolder.open(path)
     run = folder.read_run() if folder.run_json.is_file() else None
     records = folder.read_requests() if folder.requests_jsonl.is_file() else []
-    answers = [_answer(record, folder.path, int(record["concurrency"])) for record in records]
-    answers += [_answer(record, folder.path, ALONE) for record in folder.read_lines(folder.solo_jsonl)]
+    answers = _answers(folder.requests_jsonl, records, folder)
+    answers += [
+        replace(answer, concurrency=ALONE)
+        for answer in _answers(folder.solo_jsonl, folder.read_lines(folder.solo_jsonl), folder)
+    ]
     return run, answers
+
+
+def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder) -> list[Answer]:
+    answers = []
+    for number, record in enumerate(records, start=1):
+        try:
+            answers.append(_answer(record, stored.recording(folder.path.resolve(), record.get("audio"))))
+        except StoreError as error:
+            raise StoreError(f"{file}, line {number}: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
+    return answers
 
 
 def compare_with_clean(path: Path, clean: Path) -> list[Comparison]:
@@ -78,19 +94,18 @@ def compare_with_clean(path: Path, clean: Path) -> list[Comparison]:
     return found
 
 
-def _answer(record: Mapping[str, Any], folder: Path, concurrency: int) -> Answer:
+def _answer(record: Mapping[str, Any], recording: Path | None) -> Answer:
     metrics, error = record.get("metrics") or {}, record.get("error")
-    audio = record.get("audio")
     return Answer(
         request_id=record["request_id"],
         prompt_id=record["prompt_id"],
         seed=record["seed"],
-        concurrency=concurrency,
+        concurrency=int(record["concurrency"]),
         text=record["text"],
         language=record["language"],
         error=(error["kind"], error["message"]) if error else None,
         faults=tuple(record.get("faults") or ()),
-        recording=folder / audio if audio else None,
+        recording=recording,
         sample_rate_hz=record.get("sample_rate_hz"),
         audio_s=metrics.get("audio_s"),
         ttfp_ms=metrics.get("ttfp_ms"),

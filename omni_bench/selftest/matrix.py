@@ -36,12 +36,14 @@ class CaseRun:
 
     @property
     def caught(self) -> bool:
-        """True if a detector named in advance alarmed where the fault is said to show.
+        """True if a detector named in advance alarmed where the fault is said to show, at ``min_concurrency`` or above.
 
-        An alarm below ``min_concurrency`` counts too: a fault that shows earlier than the catalogue
-        says is still found, and the matrix shows where.
+        Below that the catalogue says that the fault cannot be seen: what alarmed there alarmed for another reason.
         """
-        return any(self.lowest(detector) is not None for detector in self.case.expected)
+        return any(
+            alarm.detector in self.case.expected and alarm.concurrency >= self.case.min_concurrency
+            for alarm in self.alarms
+        )
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,11 @@ class SelftestResult:
         return sorted(names, key=lambda name: (-names[name], name))
 
     def false_alarms(self) -> tuple[int, int, float, float] | None:
-        """(alarming clean runs, clean runs, 95 % interval of the rate); None without clean runs."""
-        runs = [run for verdict in self.verdicts if verdict.case.kind == CLEAN for run in verdict.runs]
+        """(alarming clean runs, clean runs, 95 % interval of the rate); None without clean runs.
+
+        A run that proves nothing (``problem``) is not among them.
+        """
+        runs = [run for one in self.verdicts if one.case.kind == CLEAN for run in one.runs if run.problem is None]
         if not runs:
             return None
         alarming = sum(bool(run.alarms) for run in runs)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from omni_bench.ab.words import quoted
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.datasets.seed_tts import META_NAME
 from omni_bench.errors import StoreError
@@ -33,7 +34,7 @@ class Plan:
         return [
             "asr=none",  # the judge hears all runs together at the end
             "dataset=seed_tts",
-            f"dataset.root={prompts}",
+            f"dataset.root={quoted(str(prompts))}",
             f"dataset.seed={repeat}",
             "dataset.allow_repeats=true",
             f"client.seed={repeat * SEEDS_APART}",
@@ -53,14 +54,14 @@ class Plan:
         ]
 
 
-QUICK = Plan(concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en")
-FULL = Plan(concurrency=(2, 4), requests_per_level=4, solo=1, repeats=3, clean_runs=20, judge_model="tiny.en")
+QUICK = Plan(concurrency=(4,), requests_per_level=6, solo=2, repeats=1, clean_runs=1, judge_model="tiny.en")
+FULL = Plan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
 def write_prompts(folder: Path) -> int:
     """Write the short sentences of the bundled set as a seed-tts folder; how many there are.
 
-    The recordings are linked, not copied. Raises DatasetError, StoreError.
+    Their recordings are copied beside them. Raises DatasetError, StoreError.
     """
     source = read_bundled(DATASET, LOCALE)
     prompts = map(source.take, range(len(source.ids)))

@@ -94,7 +94,7 @@ def render(result: SelftestResult) -> str:
     headers, body = matrix_rows(result)
     table = markdown_table(HEADERS, [[escape_markdown(cell) for cell in row] for row in rows(result)], left=range(5))
     parts = [
-        "# omni-bench selftest: " + ("every fault was caught" if result.ok else "NOT every fault was caught"),
+        f"# omni-bench selftest: {_headline(result)}",
         _facts(result, facts),
         table,
         clean_line(result),
@@ -109,15 +109,27 @@ def render(result: SelftestResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _headline(result: SelftestResult) -> str:
+    caught = all(verdict.ok for verdict in result.verdicts if verdict.case.kind != CLEAN)
+    parts = ["every fault was caught" if caught else "NOT every fault was caught"]
+    if not all(verdict.ok for verdict in result.verdicts if verdict.case.kind == CLEAN):
+        parts.append("the clean server did NOT pass")
+    if result.skipped:
+        parts.append(f"{len(result.skipped)} left to omni-bench ab")
+    return ", ".join(parts)
+
+
 def _facts(result: SelftestResult, facts: Mapping[str, Any]) -> str:
     machine, harness, judge = facts["hardware"], facts["harness"], facts["judge"]
     commit = f", commit {harness['commit'][:12]}" if harness["commit"] else ""
     changed = " with uncommitted changes" if harness["dirty"] else ""
+    kept = facts["kept_runs"]
     lines = [
         *facts["plan"],
         f"judge {judge['name']}, sha256 {judge['sha256'][:12]}; {facts['recordings']} recordings, "
         f"{facts['distinct_recordings']} of them different",
         f"{machine['cpu'] or 'CPU (model unknown)'}, {machine['cpu_cores']} cores; {result.duration_s:.0f} s in all",
+        *([f"{kept} of the runs were made before the self-test was broken off and went on"] if kept else []),
         f"omni-bench {harness['version']}{commit}{changed}",
     ]
     return "\n".join(f"- {escape_markdown(line)}" for line in lines)
@@ -127,11 +139,12 @@ def clean_line(result: SelftestResult) -> str:
     """How often the clean server alarmed, with the 95 % interval of the rate."""
     clean = result.false_alarms()
     if clean is None:
-        return "The clean server was not run."
+        return "The clean server has no run that proves anything."
     alarming, runs, low, high = clean
     return (
         f"Clean server: {alarming} of {runs} runs raised an alarm, {alarming / runs:.0%} "
-        f"(95 % interval {low:.1%} to {high:.1%}, Clopper–Pearson)."
+        f"(95 % interval {low:.1%} to {high:.1%}, Clopper–Pearson). Detectors that compare with a clean run "
+        "(length, ttfp, stalls, audio_per_s, and parity with before) have nothing to compare it with."
     )
 
 

@@ -6,6 +6,7 @@ import errno
 import http.client
 import json
 import socket
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -32,15 +33,18 @@ class Answer:
             return None
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):  # deep nesting
             return None
 
 
 def get(url: str, timeout_s: float) -> Answer:
-    """One GET. Never raises: what went wrong is in ``problem``."""
+    """One GET. Never raises: what went wrong is in ``problem``.
+
+    ``timeout_s``: of every wait, and of the body as a whole, which a server may send byte by byte.
+    """
     try:
         with _OPENER.open(url, timeout=timeout_s) as response:
-            return Answer(response.status, response.read(MAX_BODY_BYTES), None)
+            return Answer(response.status, _read_body(response, timeout_s), None)
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, b"", f"HTTP {error.code}")
@@ -48,6 +52,16 @@ def get(url: str, timeout_s: float) -> Answer:
         return Answer(None, b"", str(error.reason))
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Answer(None, b"", f"{type(error).__name__}: {error}")
+
+
+def _read_body(response: http.client.HTTPResponse, timeout_s: float) -> bytes:
+    """The body, or its first MiB. Raises TimeoutError."""
+    body, deadline_s = bytearray(), time.monotonic() + timeout_s
+    while len(body) < MAX_BODY_BYTES and (data := response.read1(MAX_BODY_BYTES - len(body))):
+        body += data
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"the body took longer than {timeout_s:g} s")
+    return bytes(body)
 
 
 def check_port_free(host: str, port: int) -> None:

@@ -63,7 +63,12 @@ def test_a_part_of_the_configuration_can_be_printed(capsys):
 def test_the_help_shows_commands_groups_and_examples(capsys):
     assert run_command(["--help"]) == 0
     out = capsys.readouterr().out
-    for expected in ("omni-bench run scenario=smoke", "omni-bench doctor", "target: command, external, reference", "wer_limit:"):
+    for expected in (
+        "omni-bench run scenario=smoke",
+        "omni-bench doctor",
+        "target: command, external, reference",
+        "wer_limit:",
+    ):
         assert expected in out
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from omni_bench.run import prepare, redo
+from omni_bench.run.cross_talk import write_cross_talk
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.redo import judge_again, redraw
+from omni_bench.store.run_folder import RunFolder
 
 VICTIM, SOURCE = "c2-0004", "c2-0002"
 
@@ -148,3 +150,11 @@ def test_all_requests_failed_leaves_nothing_to_check(quiet, tmp_path, target, lo
     load.spoil.update({f"c2-{number:04d}": "timeout" for number in range(6)})
     outcome = run(quiet, tmp_path / "run")
     assert outcome.run["levels"][0]["cross_talk"] is None
+
+
+def test_hits_of_an_older_check_do_not_outlive_it(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.cross_talk_jsonl.write_text('{"victim": "c4-0000"}\n')
+    write_cross_talk(folder, {}, {})
+    assert not folder.cross_talk_jsonl.exists()
+    write_cross_talk(folder, {}, {})  # nothing to remove is fine

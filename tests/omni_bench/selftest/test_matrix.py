@@ -32,6 +32,11 @@ def test_an_alarm_of_another_detector_is_not_the_one_named():
     assert not result(run).ok
 
 
+def test_an_alarm_below_the_concurrency_at_which_the_fault_shows_is_of_something_else():
+    assert not case_run(alarms=[Alarm("wer", 1, "x")]).caught
+    assert case_run(alarms=[Alarm("wer", 1, "x"), Alarm("cross_talk", 2, "y")]).caught
+
+
 def test_a_fault_must_be_caught_in_every_run():
     hit = case_run(alarms=[Alarm("wer", 2, "x")])
     miss = case_run(repeat=1)
@@ -51,6 +56,13 @@ def test_the_clean_server_must_stay_silent():
 def test_a_run_that_could_not_be_judged_is_not_ok_even_if_it_alarmed():
     run = case_run(alarms=[Alarm("wer", 2, "x")], problem="no run.json")
     assert not result(run).ok
+
+
+def test_a_clean_run_that_proves_nothing_is_neither_silent_nor_counted():
+    broken = result(case_run(SERVER, problem="the server died"), case_run(SERVER, 1))
+    assert not broken.ok
+    assert broken.false_alarms()[:2] == (0, 1)
+    assert result(case_run(SERVER, problem="the server died")).false_alarms() is None
 
 
 def test_without_clean_runs_there_is_no_rate():

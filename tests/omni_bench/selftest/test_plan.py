@@ -29,3 +29,8 @@ def test_the_overrides_make_a_valid_configuration_with_enough_sentences(plan, tm
     # another repetition says other things: its sentences are shuffled and seeded differently
     assert (first.dataset.seed, first.client.seed) != (second.dataset.seed, second.client.seed)
     assert second.client.seed - first.client.seed > prompts_needed(first.load)
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a=b", "it's", 'q"q', "(1)", "[x]", "${x}", "é", "b\\"])
+def test_a_folder_may_be_called_anything(name, tmp_path):
+    assert compose(QUICK.overrides(0, tmp_path / name)).dataset.root == str(tmp_path / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ FACTS = {
     "judge": {"name": "tiny.en", "sha256": "ab" * 32},
     "recordings": 24,
     "distinct_recordings": 20,
+    "kept_runs": 0,
     "command": ["omni-bench", "selftest", "--quick"],
     "harness": {"version": "0.1.0", "commit": "0123456789abcdef", "dirty": False},
     "hardware": {"cpu": "Fast CPU 9000", "cpu_cores": 2},
@@ -24,8 +26,9 @@ SWAP = Case("swap|streams", "wire", "two requests swap", ("cross_talk", "wer"), 
 SLOW = Case("slow_5", "speed", "5 % slower", ("ab",), 1, ())
 
 
-def make(*alarms, clean_alarms=(), problem=None):
-    clean = CaseRun(Case(CLEAN, CLEAN, "as it should be", (), 1, ()), 0, "clean/0", tuple(clean_alarms), 1.0)
+def make(*alarms, clean_alarms=(), problem=None, clean_problem=None):
+    server = Case(CLEAN, CLEAN, "as it should be", (), 1, ())
+    clean = CaseRun(server, 0, "clean/0", tuple(clean_alarms), 1.0, clean_problem)
     fault = CaseRun(SWAP, 0, "swap/0", tuple(alarms), 2.0, problem)
     return SelftestResult(group_by_case([clean, fault]), (SLOW,), 63.2, FACTS)
 
@@ -45,6 +48,21 @@ def test_a_missed_fault_is_loud():
     assert "MISSED" in rows(result)[1][3]
     assert "NOT every fault" in render(result)
     assert not to_json(result)["ok"]
+
+
+def test_the_headline_tells_what_went_wrong_and_what_was_left_out():
+    hit = Alarm("wer", 4, "words")
+    assert render(make(hit)).startswith("# omni-bench selftest: every fault was caught, 1 left to omni-bench ab\n")
+    broken = make(hit, clean_problem="the server died")
+    assert render(broken).startswith("# omni-bench selftest: every fault was caught, the clean server did NOT pass")
+    assert "no run that proves anything" in clean_line(broken)
+    assert "not judged: the server died" in rows(broken)[0][4]
+
+
+def test_runs_from_before_a_break_are_told():
+    result = make(Alarm("wer", 4, "words"))
+    assert "made before" not in render(result)
+    assert "7 of the runs were made before" in render(replace(result, facts={**FACTS, "kept_runs": 7}))
 
 
 def test_a_run_that_could_not_be_judged_says_why():

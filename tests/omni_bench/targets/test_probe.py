@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+import time
 
 import pytest
 
 from omni_bench.errors import TargetError
-from omni_bench.targets.probe import check_port_free, free_port, get, url_of
+from omni_bench.targets.probe import MAX_BODY_BYTES, check_port_free, free_port, get, url_of
 
 
 @pytest.fixture
@@ -41,3 +44,49 @@ def test_urls():
 def test_no_answer_is_an_answer_with_a_problem():
     answer = get(f"http://127.0.0.1:{free_port('127.0.0.1')}/health", 1.0)
     assert answer.status is None and "refused" in answer.problem and answer.json() is None
+
+
+@contextlib.contextmanager
+def answering(send):
+    """A server that lets ``send(connection)`` answer its one request; yields the URL."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                send(connection)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/health"
+        thread.join(10)
+
+
+def test_a_body_that_comes_byte_by_byte_is_given_up():
+    given_up = threading.Event()
+
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while not given_up.is_set():
+            connection.sendall(b" ")
+            time.sleep(0.02)
+
+    with answering(drip) as url:
+        answer = get(url, 0.3)
+        given_up.set()
+    assert answer.status is None and "took longer than 0.3 s" in answer.problem
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"<html>", b"1" * 10_000, b""])
+def test_a_body_that_is_no_json_is_none(body):
+    with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
+        answer = get(url, 5.0)
+    assert answer.status == 200 and answer.body == body and answer.json() is None
+
+
+def test_a_huge_body_is_read_in_part():
+    with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(3 << 20))) as url:
+        assert len(get(url, 5.0).body) == MAX_BODY_BYTES
