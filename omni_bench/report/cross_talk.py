@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.levels import level_of, level_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, number
+from omni_bench.report.format import NA, count, escape_markdown, fixed, probability
 from omni_bench.report.table import markdown_table
 from omni_bench.report.utterances import audio_link
 from omni_bench.text import shorten
@@ -66,7 +66,7 @@ def _level_table(run: Mapping[str, Any]) -> str:
                 str(level_of(level)),
                 count(found.get("hits")),
                 fixed(found.get("expected_false_hits"), 2),
-                number(found.get("chance"), 2),
+                escape_markdown(probability(found.get("chance"))),
                 *(count(found.get(name)) for name in ("pairs", "null_pairs", "null_hits")),
             ]
         )

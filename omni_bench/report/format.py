@@ -29,6 +29,11 @@ def fixed(value: float | None, decimals: int) -> str:
     return NA if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
 
 
+def probability(value: float | None) -> str:
+    """A probability to two digits, "< 0.0001" for what is smaller; n/a for None."""
+    return "< 0.0001" if value is not None and 0 <= value < 1e-4 else number(value, 2)
+
+
 def milliseconds(value: float | None) -> str:
     """Milliseconds: one decimal below 100, none above."""
     return fixed(value, 1 if value is not None and abs(value) < 99.95 else 0)

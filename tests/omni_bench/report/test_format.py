@@ -90,3 +90,8 @@ def test_injected_faults_are_named_wherever_they_were_switched_on(runs):
     faulty = runs.make_run((1,), provenance=runs.make_provenance(health={**runs.CPU_HEALTH, "fault": "graph_rng"}))
     faulty["provenance"]["target"]["description"]["chaos"] = {"name": "cut"}
     assert fmt.injected_faults(faulty) == ["reference.fault=graph_rng", "target.chaos=cut"]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.034, "0.034"), (1e-4, "0.00010"), (3e-15, "< 0.0001"), (None, NA)])
+def test_probability(value, shown):
+    assert fmt.probability(value) == shown
