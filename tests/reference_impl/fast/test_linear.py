@@ -15,7 +15,7 @@ pytestmark = needs_kernels
 EPS = 1e-6
 
 
-@pytest.mark.parametrize("options", [{}, {"norm"}, {"norm", "gated"}, {"residual"}, {"bias"}], ids=str)
+@pytest.mark.parametrize("options", [(), ("norm",), ("norm", "gated"), ("residual",), ("bias",)], ids="-".join)
 @pytest.mark.parametrize("rows", [1, 2, 33])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
