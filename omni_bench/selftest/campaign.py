@@ -143,7 +143,8 @@ def _run_all(
     if wire:
         with _shared_server(plan, prompts, out) as url:
             for job in wire:
-                go(job, ["target=external", f"target.url={url}"])
+                alone = [] if plan.wire_alone else ["checks.parity_requests=0"]
+                go(job, ["target=external", f"target.url={url}", *alone])
     return done
 
 

@@ -20,7 +20,10 @@ SEEDS_APART = 1000
 
 @dataclass(frozen=True)
 class Plan:
-    """Size of a self-test. ``solo``: requests of each level that are sent once more alone (and two of them twice)."""
+    """Size of a self-test. ``solo``: requests of each level that are sent once more alone (and two of them twice).
+
+    ``wire_alone``: with faults of the wire too; what the wire breaks it breaks for many and for one.
+    """
 
     concurrency: tuple[int, ...]
     requests_per_level: int
@@ -28,6 +31,7 @@ class Plan:
     repeats: int
     clean_runs: int
     judge_model: str
+    wire_alone: bool = True
 
     def overrides(self, repeat: int, prompts: Path) -> list[str]:
         """The configuration of repetition ``repeat``: other sentences in another order, other seeds."""
@@ -54,7 +58,9 @@ class Plan:
         ]
 
 
-QUICK = Plan(concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en")
+QUICK = Plan(
+    concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en", wire_alone=False
+)
 FULL = Plan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
