@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from omni_bench.arguments import port, process_id
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine_api import EngineLike
 from reference_impl.server import serve
@@ -44,24 +45,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: python -m reference_impl --port 8091 --settings '{\"max_batch\": 16}'",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to bind (default: %(default)s)")
-    parser.add_argument("--port", type=_port, default=8091, help="0 takes any free one (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8091, help="0 takes any free one (default: %(default)s)")
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="fields of ServerSettings; others keep defaults"
     )
-    parser.add_argument("--parent-pid", type=_pid, metavar="N", help="end when process N is gone")
+    parser.add_argument("--parent-pid", type=process_id, metavar="N", help="end when process N is gone")
     return parser
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= 65535:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port; valid: 0 to 65535")
-
-
-def _pid(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a process id; valid: 1 and up")
 
 
 def _exit(code: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import psutil
 
+from omni_bench.arguments import port, process_id
 from omni_bench.chaos.catalogue import WIRE_FAULTS, WireFault
 from omni_bench.chaos.proxy import ChaosProxy, serving
 from omni_bench.chaos.streams import STALL_S
@@ -94,11 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--upstream", required=True, metavar="URL", help="the server behind")
     parser.add_argument("--chaos", required=True, choices=tuple(WIRE_FAULTS), metavar="NAME", help="the fault")
     parser.add_argument("--host", type=_loopback, default="127.0.0.1", help="loopback address (default: %(default)s)")
-    parser.add_argument("--port", type=_port, default=0, help="0 takes any free one (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=0, help="0 takes any free one (default: %(default)s)")
     parser.add_argument(
         "--stall-s", type=_seconds, default=STALL_S, metavar="S", help="silence of a stall (default: %(default)g)"
     )
-    parser.add_argument("--parent-pid", type=_pid, metavar="N", help="end when process N is gone")
+    parser.add_argument("--parent-pid", type=process_id, metavar="N", help="end when process N is gone")
     return parser
 
 
@@ -109,18 +110,6 @@ def _loopback(text: str) -> str:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r} is not an address of this machine alone; valid: 127.0.0.1, ::1")
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= 65535:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a port; valid: 0 to 65535")
-
-
-def _pid(text: str) -> int:
-    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a process id; valid: 1 and up")
 
 
 def _seconds(text: str) -> float:
