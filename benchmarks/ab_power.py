@@ -2,6 +2,8 @@
 
 python benchmarks/ab_power.py                     20 A/A studies, 10 of slow_8, 10 of longer_audio: a night on two cores
 python benchmarks/ab_power.py --studies 2 --faults 1 load.requests_per_level=8
+taskset -c 2,3 python benchmarks/ab_power.py --part 2/8   every eighth study, for a machine with cores to spare: each
+                                                          part on two cores of its own, one report of what has ended
 
 Killed, it goes on where it was when it is called again. Run it from a checkout that nobody edits meanwhile: runs of
 one study are measured by one version.
@@ -18,6 +20,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,7 @@ def main() -> int:
     parser.add_argument("--studies", type=int, default=20, help="A/A studies (default: %(default)s)")
     parser.add_argument("--faults", type=int, default=10, help="studies of each fault (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="I/N", help="only every N-th study, from the I-th")
     parser.add_argument("--work", type=Path, default=WORK, help="where the studies are kept")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"instead of {' '.join(LOAD)}")
@@ -80,7 +84,8 @@ def main() -> int:
     sizes = {"--studies": arguments.studies, "--faults": arguments.faults, "--pairs": arguments.pairs}
     again = [f"{name} {value}" for name, value in sizes.items() if value != parser.get_default(name[2:])]
     again += arguments.overrides
-    for case, number in planned(arguments.studies, arguments.faults):
+    first, step = arguments.part
+    for case, number in islice(planned(arguments.studies, arguments.faults), first - 1, None, step):
         folder = arguments.work / case.replace("/", "") / f"{number:02d}"
         code = run_study(folder, study_words(case, number, arguments.pairs, words))
         rows = finished(arguments.work)
@@ -89,6 +94,14 @@ def main() -> int:
         if code == EXIT_INTERRUPTED:
             return code
     return 0
+
+
+def part(text: str) -> tuple[int, int]:
+    """``2/8`` -> (2, 8). Raises ValueError, which argparse tells."""
+    first, step = map(int, text.split("/"))
+    if not 1 <= first <= step:
+        raise ValueError(text)
+    return first, step
 
 
 def planned(studies: int, faults: int) -> Iterator[tuple[str, int]]:

@@ -52,6 +52,13 @@ def test_every_case_has_its_turn(ab_power):
     assert len(planned) == len(set(planned)) == 7
 
 
+def test_parts_share_the_studies_out(ab_power):
+    assert ab_power.part("2/8") == (2, 8)
+    for wrong in ("0/8", "9/8", "2", "a/b"):
+        with pytest.raises(ValueError):
+            ab_power.part(wrong)
+
+
 def test_studies_differ_in_prompts_and_start(ab_power):
     first, second = (ab_power.study_words("A/A", number, 5, ["asr=none"]) for number in (1, 2))
     assert "after=reference" in first and {"seed=1", "dataset.seed=1"} <= set(first) and set(first) != set(second)
