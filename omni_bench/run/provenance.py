@@ -17,6 +17,7 @@ import psutil
 from omni_bench import __version__
 from omni_bench.config.schema import RunConfig
 
+ARCHIVE = Path("omni_bench") / "archive_commit.txt"  # filled in by git archive, as .gitattributes says
 PACKAGES = (
     "aiohttp",
     "ctranslate2",
@@ -65,13 +66,19 @@ def provenance(
 
 
 def harness() -> dict[str, Any]:
-    """Version of omni-bench; commit and whether it was changed, if it runs from a git checkout."""
+    """Version of omni-bench; commit and whether it was changed, if it runs from a git checkout.
+
+    The files of ``git archive`` know their commit (``ARCHIVE``), but not whether they were changed since: None.
+    """
     root = Path(__file__).resolve().parents[2]
     commit = dirty = None
     if (root / "pyproject.toml").is_file() and (root / ".git").exists():
         commit = _output(["git", "-C", str(root), "rev-parse", "HEAD"])
         status = _output(["git", "-C", str(root), "status", "--porcelain"]) if commit else None
         dirty = None if status is None else bool(status)
+    elif (root / ARCHIVE).is_file():
+        stated = (root / ARCHIVE).read_text(encoding="ascii").strip()
+        commit = None if stated.startswith("$") else stated
     return {"version": __version__, "commit": commit or None, "dirty": dirty}
 
 

@@ -53,6 +53,20 @@ def test_an_installation_has_no_commit(checkout):
     assert harness() == {"version": __version__, "commit": None, "dirty": None}
 
 
+def test_an_archive_knows_its_commit(checkout):
+    git(checkout, "init", "-q")
+    (checkout / "omni_bench" / "archive_commit.txt").write_text("$Format:%H$\n")
+    (checkout / ".gitattributes").write_text("omni_bench/archive_commit.txt export-subst\n")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "x")
+    commit = harness()["commit"]
+    git(checkout, "archive", "--format=tar", "-o", "archive.tar", "HEAD")
+    (checkout / ".git").rename(checkout / "no git")
+    assert harness()["commit"] is None, "the placeholder itself is none"
+    subprocess.run(["tar", "xf", "archive.tar"], cwd=checkout, check=True)
+    assert harness() == {"version": __version__, "commit": commit, "dirty": None}
+
+
 def test_a_checkout_without_git_has_no_commit(checkout, monkeypatch):
     git(checkout, "init", "-q")
     monkeypatch.setenv("PATH", "")
