@@ -88,12 +88,19 @@ def main() -> int:
     for case, number in islice(planned(arguments.studies, arguments.faults), first - 1, None, step):
         folder = arguments.work / case.replace("/", "") / f"{number:02d}"
         code = run_study(folder, study_words(case, number, arguments.pairs, words))
-        rows = finished(arguments.work)
-        arguments.out.write_text(render(rows, words, again), encoding="utf-8")
-        print(f"{case} {number}: exit code {code}; {len(rows)} studies in {arguments.out}", file=sys.stderr, flush=True)
+        count = write_report(arguments.out, arguments.work, words, again)
+        print(f"{case} {number}: exit code {code}; {count} studies in {arguments.out}", file=sys.stderr, flush=True)
         if code == EXIT_INTERRUPTED:
             return code
+    write_report(arguments.out, arguments.work, words, again)
     return 0
+
+
+def write_report(out: Path, work: Path, words: Sequence[str], arguments: Sequence[str]) -> int:
+    """Write what has ended so far; how many studies that is."""
+    rows = finished(work)
+    out.write_text(render(rows, words, arguments), encoding="utf-8")
+    return len(rows)
 
 
 def part(text: str) -> tuple[int, int]:
