@@ -20,7 +20,6 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ from omni_bench.stats.simulate import rate_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT, WORK = ROOT / "reports" / "ab_power.md", ROOT / "reports" / "runs" / "ab_power"
-SAME, SLOW, LONGER = "A/A", "slow_8", "longer_audio"
-SLOWDOWN = 0.08
+SAME, SLOW, LONGER = "A/A", "slow", "longer_audio"
+SLOW_PERCENT = 8
 TRUSTED_RUN_CV, DETECTABLE_TIMES = 0.03, 1.5
 LOAD = (
     "load.concurrency=[4]",
@@ -75,17 +74,21 @@ def main() -> int:
     parser.add_argument("--studies", type=int, default=20, help="A/A studies (default: %(default)s)")
     parser.add_argument("--faults", type=int, default=10, help="studies of each fault (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--slow", type=int, default=SLOW_PERCENT, metavar="N", help="percent (default: %(default)s)")
+    parser.add_argument("--cases", nargs="+", choices=(SAME, SLOW, LONGER), default=[SAME, SLOW, LONGER])
     parser.add_argument("--part", type=part, default=(1, 1), metavar="I/N", help="only every N-th study, from the I-th")
     parser.add_argument("--work", type=Path, default=WORK, help="where the studies are kept")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"instead of {' '.join(LOAD)}")
     arguments = parser.parse_args()
     words = list({word.partition("=")[0]: word for word in (*LOAD, *arguments.overrides)}.values())
-    sizes = {"--studies": arguments.studies, "--faults": arguments.faults, "--pairs": arguments.pairs}
+    sizes = {name: getattr(arguments, name[2:]) for name in ("--studies", "--faults", "--pairs", "--slow")}
     again = [f"{name} {value}" for name, value in sizes.items() if value != parser.get_default(name[2:])]
     again += arguments.overrides
     first, step = arguments.part
-    for case, number in islice(planned(arguments.studies, arguments.faults), first - 1, None, step):
+    studies = [one for one in planned(arguments.studies, arguments.faults) if one[0] in arguments.cases]
+    for kind, number in studies[first - 1 :: step]:
+        case = f"slow_{arguments.slow}" if kind == SLOW else kind
         folder = arguments.work / case.replace("/", "") / f"{number:02d}"
         code = run_study(folder, study_words(case, number, arguments.pairs, words))
         count = write_report(arguments.out, arguments.work, words, again)
@@ -144,7 +147,8 @@ def run_study(folder: Path, words: Sequence[str]) -> int:
 def finished(work: Path) -> list[StudyRow]:
     """The studies that have ended, by case and number."""
     rows = []
-    for case in (SAME, SLOW, LONGER):
+    slow = sorted((path.name for path in work.glob("slow_*")), key=slow_share)
+    for case in (SAME, *slow, LONGER):
         for folder in sorted((work / case.replace("/", "")).glob("[0-9]*")):
             state = _read(folder / STATE_NAME)
             if state is not None and state["ending"] is not None and ".stale." not in folder.name:
@@ -177,30 +181,44 @@ def study_row(case: str, name: str, state: Mapping[str, Any], comparison: Mappin
     )
 
 
+def slow_share(case: str) -> float:
+    """``slow_8`` -> 0.08."""
+    return int(case.removeprefix("slow_")) / 100
+
+
 def must_be_found(row: StudyRow) -> bool:
-    """Whether this machine was quiet enough in this study for a slowdown of 8 % to be found."""
-    quiet = row.run_cv is not None and row.run_cv <= TRUSTED_RUN_CV
-    return quiet or (row.detectable is not None and DETECTABLE_TIMES * row.detectable <= SLOWDOWN)
+    """Whether this machine was quiet enough in this study for the slowdown to be found."""
+    if not row.case.startswith("slow_"):
+        return False
+    share = slow_share(row.case)
+    quiet = row.run_cv is not None and row.run_cv <= TRUSTED_RUN_CV and share >= SLOW_PERCENT / 100
+    return quiet or (row.detectable is not None and DETECTABLE_TIMES * row.detectable <= share)
 
 
 def render(rows: Sequence[StudyRow], words: Sequence[str], arguments: Sequence[str]) -> str:
     """The report as markdown."""
     command = " ".join(["python benchmarks/ab_power.py", *arguments])
-    same, slow, longer = ([row for row in rows if row.case == case] for case in (SAME, SLOW, LONGER))
-    wanted = [row for row in slow if must_be_found(row)]
+    cases = {case: [row for row in rows if row.case == case] for case in dict.fromkeys(row.case for row in rows)}
+    same, longer = cases.get(SAME, []), cases.get(LONGER, [])
+    slow = {case: found for case, found in cases.items() if case not in (SAME, LONGER)}
+    slow_lines = "\n".join(
+        f"- **{case}**, REGRESSION: {_share(found, 'REGRESSION')}; of those that must find it (run CV at most "
+        f"3 %, or\n  {100 * slow_share(case):.0f} % at least 1.5 × the smallest detectable change): "
+        f"{_share([row for row in found if must_be_found(row)], 'REGRESSION')}."
+        for case, found in slow.items()
+    )
     return f"""# A/B studies with a known answer, on a real server
 
 `omni-bench ab` over the bundled tiny server on a CPU, each run with a fresh server: before and after the same (A/A),
-after 8 % slower a step (`reference.fault=slow_8`), and after with longer audio (`reference.fault=longer_audio`). The
+after N % slower a step (`reference.fault=slow_N`), and after with longer audio (`reference.fault=longer_audio`). The
 run CV is measured: the spread of ln(after/before) over pairs, divided by √2, of the noisiest primary. Measured on
 {_listed([row.machine for row in rows])}; omni-bench commit {_listed([row.commit and row.commit[:12] for row in rows])}.
 
 - **A/A**, false REGRESSION: {_share(same, "REGRESSION")}; false IMPROVEMENT: {_share(same, "IMPROVEMENT")}.
-- **slow_8**, REGRESSION: {_share(slow, "REGRESSION")}; of those that must find it (run CV at most 3 %, or 8 % at
-  least 1.5 × the smallest detectable change): {_share(wanted, "REGRESSION")}.
+{slow_lines or "- **slow_N**: no study yet."}
 - **longer_audio**, length guard tripped: {_count(sum(row.guard_tripped is True for row in longer), len(longer))}.
 
-{_summary((SAME, same), (SLOW, slow), (LONGER, longer))}
+{_summary(*cases.items())}
 
 ## Every study
 

@@ -24,7 +24,7 @@ from omni_bench.config.schema import (
 )
 from omni_bench.config.validate_load import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, validate_open_loop, validate_slo
 from omni_bench.errors import ConfigError
-from reference_impl.faults.catalogue import FAULT_NAMES
+from reference_impl.faults.catalogue import FAULT_NAMES, slow_percent
 from reference_impl.presets import PRESETS
 from reference_impl.settings import BUFFERS, BUNDLED, CHUNK_GROWTHS, DTYPES, GRAPHS, PREDICTOR_STRATEGIES
 
@@ -224,7 +224,7 @@ def _reference(reference: ReferenceConfig) -> None:
     choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
     choice("reference.graphs", reference.graphs, GRAPHS)
     choice("reference.buffers", reference.buffers, BUFFERS)
-    if reference.fault is not None:
+    if reference.fault is not None and slow_percent(reference.fault) is None:
         choice("reference.fault", reference.fault, FAULT_NAMES)
     if reference.threads is not None:
         _at_least("reference.threads", reference.threads, 1)

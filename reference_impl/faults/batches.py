@@ -138,7 +138,7 @@ class SlowAttributeBatch(DecodeBatch):
 
 
 class SlowBatch(DecodeBatch):
-    """``slow_5`` and ``slow_8``: a step takes a ``share`` longer than it would.
+    """``slow_5``, ``slow_8`` and any other ``slow_N``: a step takes a ``share`` longer than it would.
 
     The thread sleeps, so that Code2Wav loses nothing; what a sleep takes too long is taken off the
     next one, so that the mean is exact whatever the timer's resolution.
@@ -162,13 +162,6 @@ class SlowBatch(DecodeBatch):
         return frames
 
 
-class Slow5Batch(SlowBatch):
-    """``slow_5``."""
-
-    share = 0.05
-
-
-class Slow8Batch(SlowBatch):
-    """``slow_8``."""
-
-    share = 0.08
+def slow_batch(percent: int) -> type[SlowBatch]:
+    """The class of ``slow_<percent>``."""
+    return type(f"Slow{percent}Batch", (SlowBatch,), {"share": percent / 100, "__doc__": f"``slow_{percent}``."})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from omni_bench.errors import ConfigError
 
@@ -201,8 +202,23 @@ FAULTS: dict[str, Fault] = {
 FAULT_NAMES: tuple[str, ...] = tuple(FAULTS)
 
 
+MAX_SLOW_PERCENT = 200
+
+
+def slow_percent(name: str) -> int | None:
+    """N of ``slow_N``, the slowdown in percent of a step, 1 to MAX_SLOW_PERCENT; None for any other name.
+
+    The catalogue has two of them; a study of what a machine can tell apart takes the one it needs.
+    """
+    match = re.fullmatch(r"slow_([1-9]\d{0,2})", name)
+    return int(match[1]) if match and int(match[1]) <= MAX_SLOW_PERCENT else None
+
+
 def fault_called(name: str) -> Fault:
-    """The entry ``name``. Raises ConfigError that lists the valid ones."""
+    """The entry ``name``, or that of any ``slow_N``. Raises ConfigError that lists the valid ones."""
+    percent = slow_percent(name)
+    if name not in FAULTS and percent is not None:
+        return replace(FAULTS["slow_8"], name=name, what=f"every step takes {percent} % longer", source="a chosen one")
     if name not in FAULTS:
         raise ConfigError(f"reference.fault={name!r} is unknown; valid: null, {', '.join(FAULT_NAMES)}")
     return FAULTS[name]

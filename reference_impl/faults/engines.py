@@ -15,7 +15,7 @@ from reference_impl.chunking import ChunkSchedule
 from reference_impl.engine import Engine
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
 from reference_impl.faults import audio, batches
-from reference_impl.faults.catalogue import fault_called
+from reference_impl.faults.catalogue import fault_called, slow_percent
 from reference_impl.loading import Origin
 from reference_impl.prompt import Segment
 from reference_impl.running import Running
@@ -125,8 +125,6 @@ BATCHES: dict[str, type[DecodeBatch]] = {
     "host_roundtrip": batches.RoundTripBatch,
     "slow_attribute": batches.SlowAttributeBatch,
     "serial_predictor": batches.SerialBatch,
-    "slow_5": batches.Slow5Batch,
-    "slow_8": batches.Slow8Batch,
 }
 WORKERS: dict[str, type[AudioWorker]] = {
     "pinned_alias": audio.PinnedAliasWorker,
@@ -149,8 +147,9 @@ def faulty_engine(name: str) -> type[Engine]:
     """The class of an engine with the fault ``name``; says so in the log. Raises ConfigError for an unknown name."""
     fault = fault_called(name)
     base = ENGINES.get(name, Engine)
+    percent = slow_percent(name)
     stages = {
-        "batch_class": BATCHES.get(name, base.batch_class),
+        "batch_class": batches.slow_batch(percent) if percent else BATCHES.get(name, base.batch_class),
         "audio_class": WORKERS.get(name, base.audio_class),
     }
     log.warning("FAULT INJECTED: %s - %s", fault.name, fault.what)

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def store(folder, outcome="REGRESSION", exit_code=1, **found):
 
 def test_every_case_has_its_turn(ab_power):
     planned = list(ab_power.planned(3, 2))
-    assert planned[:3] == [("A/A", 1), ("slow_8", 1), ("longer_audio", 1)] and planned[-1] == ("A/A", 3)
+    assert planned[:3] == [("A/A", 1), ("slow", 1), ("longer_audio", 1)] and planned[-1] == ("A/A", 3)
     assert len(planned) == len(set(planned)) == 7
 
 
@@ -81,7 +82,10 @@ def test_the_table_counts_what_was_found(ab_power, tmp_path):
         ("longer_audio", "01"),
     ]
     assert rows[0].run_cv == pytest.approx(0.02 / math.sqrt(2), rel=1e-3)
-    assert [ab_power.must_be_found(row) for row in rows if row.case == "slow_8"] == [True, False]
+    slow = [row for row in rows if row.case == "slow_8"]
+    assert [ab_power.must_be_found(row) for row in slow] == [True, False]
+    assert ab_power.must_be_found(replace(slow[1], case="slow_45")), "1.5 times the 30 % that could be told"
+    assert not ab_power.must_be_found(replace(slow[0], case="slow_5")), "quiet, but nobody promised 5 %"
     text = ab_power.render(rows, ["asr=none"], ["--studies", "2"])
     assert "- **A/A**, false REGRESSION: 0 of 2 studies" in text
     assert "- **slow_8**, REGRESSION: 1 of 2 studies" in text and "detectable change): 1 of 1 studies" in text

@@ -22,7 +22,7 @@ from reference_impl.settings import ServerSettings
 
 def test_every_entry_has_one_implementation_and_nothing_else_has():
     implemented = [*BATCHES, *WORKERS, *ENGINES]
-    assert sorted(implemented) == sorted(FAULTS)
+    assert sorted([*implemented, "slow_5", "slow_8"]) == sorted(FAULTS)
 
 
 def test_entries_are_complete_and_use_the_known_words():
@@ -56,10 +56,16 @@ def test_an_unknown_name_is_an_error_with_the_valid_ones():
 def test_the_configuration_takes_every_name_and_no_other():
     config = compose(["reference.fault=stale_rows"])
     assert config.reference.fault == "stale_rows"
-    for name in (None, *FAULT_NAMES):
+    for name in (None, *FAULT_NAMES, "slow_1", "slow_200"):
         validate(replace(config, reference=replace(config.reference, fault=name)))
-    with pytest.raises(ConfigError, match=r"reference\.fault='slow_6'.*slow_5"):
-        compose(["reference.fault=slow_6"])
+    for name in ("slow_0", "slow_201", "slow_", "slow_05", "slow_8x"):
+        with pytest.raises(ConfigError, match=rf"reference\.fault='{name}'.*slow_5"):
+            compose([f"reference.fault={name}"])
+
+
+def test_any_slowdown_can_be_asked_for():
+    assert fault_called("slow_23").what == "every step takes 23 % longer" and fault_called("slow_23").kind == SPEED
+    assert faulty_engine("slow_23").batch_class.share == 0.23
 
 
 def test_a_fault_is_told_in_the_log_in_health_and_in_metrics(broken, clean, caplog):
