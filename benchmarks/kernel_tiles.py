@@ -10,9 +10,11 @@ Candidates are compiled beforehand in parallel processes.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -49,9 +51,20 @@ def candidates(n: int, k: int, gated: bool, rows: int) -> list[Tile]:
             (16, 512, 4), (16, 512, 8), (16, 1024, 8), (32, 256, 8),
         ]
     ]  # fmt: skip
-    chunks = (64, 128) if rows <= 16 else (32, 64) if rows <= 32 else (32,)
-    cuts = [(groups, chunk, groups) for groups in (4, 8, 16) for chunk in chunks]
-    dots = [Tile(columns, *cut) for columns in (8, 16, 32) for cut in (cuts[3:4] if rows == 1 else cuts)]
+    chunks = (64, 128) if rows <= 16 else (64,) if rows <= 32 else (32,)
+    dots = [
+        Tile(columns, groups, chunk, groups)
+        for columns in (8, 16, 32)
+        for groups in (4, 8, 16)
+        for chunk in chunks
+        if groups < 16 or columns == 8
+    ]
+    dots = [
+        replace(tile, ahead=ahead, turn=turn)
+        for tile in dots
+        for ahead, turn in ([(1, False)] if rows == 1 else itertools.product((1, 2), (False, True)))
+        if ahead * tile.groups * tile.chunk < k and not (turn and k % (tile.groups * tile.chunk))
+    ]
     tiles = (plain if rows == 1 else []) + dots
     return [
         tile
@@ -67,7 +80,9 @@ def compile_one(job: tuple) -> str | None:
     (n, k, gated, norm, residual), rows, tile, pdl = job
     try:
         block = max(16, triton.next_power_of_2(rows)) if tile.dot else 1
-        kernel, more = (few_rows_kernel, {}) if tile.dot else (linear_kernel, {"DOT": False})
+        kernel, more = few_rows_kernel, {"AHEAD": tile.ahead, "TURN": tile.turn}
+        if not tile.dot:
+            kernel, more = linear_kernel, {"DOT": False}
         kernel.warmup(
             *[torch.bfloat16] * 6, rows, k, n, EPS, N=n, K=k, NORM=norm, GATED=gated, BIAS=False, RESIDUAL=residual,
             ROWS=block, COLUMNS=tile.columns, GROUPS=tile.groups, CHUNK=tile.chunk, PDL=pdl, num_warps=tile.warps,
@@ -113,7 +128,8 @@ def main() -> None:
     """Print and store the times."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32, 64])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 16, 32, 64])
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="that compile")
     parser.add_argument("--no-pdl", action="store_true")
     args = parser.parse_args()
     pdl = not args.no_pdl
@@ -124,7 +140,7 @@ def main() -> None:
         if rows <= 32 or product[1] in (1024, 3072) or product[0] == 1024
         for tile in candidates(product[0], product[1], product[2], rows)
     ]
-    with multiprocessing.get_context("spawn").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:
+    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
         errors = pool.map(compile_one, jobs, chunksize=1)
     failed = {job: error for job, error in zip(jobs, errors, strict=True) if error}
     results = []

@@ -1,13 +1,16 @@
 """The execution ladder of the reference server on one card: what each step of it buys.
 
-    python benchmarks/ladder.py --out ladder.json
-    python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --concurrency 1 32
+    python benchmarks/ladder.py --out ladder.json --markdown ladder.md
+    python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --concurrency 1 32 --repeats 3
+    python benchmarks/ladder.py --check-codes --rungs full_step --models
 
-Offline, through the engine (admission, prefill, talker, code predictor, Code2Wav and the
-delivery of 16-bit samples; no HTTP), with random weights and utterances of one length. Closed
-loop: a request that ends is followed by the next at once. ``ms a frame`` is the wall time of
-everything divided by the frames that each of the c places spoke one after the other. The
+Offline, through the engine (``reference_impl/closed_loop.py``; no HTTP), with random weights and
+utterances of one length. Closed loop: a request that ends is followed by the next at once. The
 floor is that of ``reference_impl/cost_model.py`` with this card's measured limits.
+
+Every row has ``--row-seconds``: utterances of rungs too slow for ``--frames`` are shorter, and
+the table says how long they were. Results are written after every row; once ``--most-seconds``
+are over, the rows that are left say so instead of a number.
 """
 
 from __future__ import annotations
@@ -15,19 +18,23 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import threading
+import shlex
+import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
-from omni_bench.errors import EngineError
+from omni_bench.errors import OmniBenchError
+from omni_bench.report.table import markdown_table
 from reference_impl.checkpoint import Model
-from reference_impl.cost_model import Limits, count_weights, frame_cost
+from reference_impl.closed_loop import Pace, closed_loop, text_of
+from reference_impl.cost_model import Limits, Weights, count_weights, frame_cost
 from reference_impl.device_limits import measure_limits
 from reference_impl.engine import Engine
-from reference_impl.engine_api import AudioChunk, Event, Failed, SpeechRequest
+from reference_impl.execution import restore_layers
 from reference_impl.loading import Origin, load_weights
 from reference_impl.settings import ServerSettings
 
@@ -39,163 +46,194 @@ RUNGS = {
     "full_step": {"graphs": "full_step"},
 }
 SLOW = ("host_roundtrip", "eager", "compile")
+"""Measured at the first and the last concurrency only."""
+
 FLOOR_CONTEXT = 256
+PROBE_FRAMES = 4
+LEAST_FRAMES = 12
+HEADERS = (
+    "model", "execution", "c", "frames", "ms a frame", "RTF", "audio-s/s", "TTFP p50 (ms)", "step (ms)",
+    "share of the floor", "stalls (s)", "peak (GB)", "codes",
+)  # fmt: skip
+
+Row = dict[str, Any]
 
 
-@dataclasses.dataclass
-class Spoken:
-    """What one request did: host times of its start and of every chunk, and the frames in the chunks."""
+class Results:
+    """The rows so far, kept on disk from the first one on."""
 
-    started_s: float
-    chunks_s: list[float] = dataclasses.field(default_factory=list)
-    frames: list[int] = dataclasses.field(default_factory=list)
-    error: str | None = None
+    def __init__(self, out: Path | None, markdown: Path | None, more: dict[str, Any]):
+        self._out, self._markdown = out, markdown
+        self.document: dict[str, Any] = {
+            "device": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "command": shlex.join(["python", *sys.argv]),
+            "settings": more,
+            "rows": [],
+        }
 
-
-def closed_loop(engine: Engine, text: str, concurrency: int, rounds: int) -> tuple[float, list[Spoken]]:
-    """``rounds`` requests one after the other in each of ``concurrency`` places -> wall seconds, requests."""
-    spoken: list[Spoken] = []
-    left = threading.Semaphore(0)
-    lock = threading.Lock()
-
-    def start(place: int, number: int) -> None:
-        record = Spoken(time.perf_counter())
-        with lock:
-            spoken.append(record)
-
-        def on_event(event: Event) -> None:
-            if isinstance(event, AudioChunk):
-                record.chunks_s.append(time.perf_counter())
-                record.frames.append(event.frames)
-                return
-            if isinstance(event, Failed):
-                record.error = event.message
-            if number + 1 < rounds and record.error is None:
-                start(place, number + 1)
-            else:
-                left.release()
-
-        name = f"{place}-{number}"
-        engine.submit(SpeechRequest(name, text, engine.voices[0], seed=place * 1000 + number), on_event)
-
-    begun = time.perf_counter()
-    for place in range(concurrency):
-        start(place, 0)
-    for _ in range(concurrency):
-        if not left.acquire(timeout=300):
-            raise RuntimeError("a request did not end within 300 s")
-    return time.perf_counter() - begun, spoken
+    def add(self, row: Row) -> None:
+        """Print a row and write everything."""
+        self.document["rows"].append(row)
+        print("  ".join(cell for cell in cells(row) if cell), flush=True)
+        if self._out:
+            self._out.write_text(json.dumps(self.document, indent=1))
+        if self._markdown:
+            self._markdown.write_text(render(self.document))
 
 
-def stall_s(record: Spoken, frame_s: float) -> float:
-    """How long playback that starts with the first chunk would have to wait for later ones."""
-    heard_until, waited = record.chunks_s[0], 0.0
-    for at, frames in zip(record.chunks_s, record.frames, strict=True):
-        waited += max(0.0, at - heard_until)
-        heard_until = max(at, heard_until) + frames * frame_s
-    return waited
+def cells(row: Row) -> list[str]:
+    """A row for people, with the columns of HEADERS."""
+    name, rung, codes = row["model"], row["rung"], row.get("codes", "not checked")
+    if "error" in row:
+        where = str(row["concurrency"]) if "concurrency" in row else ""
+        return [name, rung, where, row["error"], *[""] * (len(HEADERS) - 5), codes]
+    spread = f" ({min(row['runs_ms']):.2f}-{max(row['runs_ms']):.2f})" if len(row["runs_ms"]) > 1 else ""
+    return [
+        name, rung, str(row["concurrency"]), f"{row['rounds']} x {row['frames_each']:.0f}",
+        f"{row['ms_per_frame']:.2f}{spread}", f"{row['rtf']:.4f}", f"{row['audio_per_s']:.1f}",
+        f"{row['ttfp_p50_ms']:.1f}", f"{row['step_ms']:.2f}", f"{row['floor_share']:.0%}", f"{row['stall_s']:.2f}",
+        f"{row['peak_gb']:.1f}", codes,
+    ]  # fmt: skip
+
+
+def render(document: dict[str, Any]) -> str:
+    """The table with what it rests on."""
+    limits = document.get("limits")
+    floor = (
+        f" The floor is computed from the modules' own sizes with this card's measured "
+        f"{limits['bytes_per_s'] / 1e12:.2f} TB/s of copy traffic and {limits['flop_per_s'] / 1e12:.0f} TFLOP/s, "
+        f"{FLOOR_CONTEXT} positions of context."
+        if limits
+        else ""
+    )
+    return (
+        f"{markdown_table(HEADERS, [cells(row) for row in document['rows']])}\n\n"
+        f"{document['device']}, PyTorch {document['torch']}. `frames`: utterances one after the other in each place, "
+        f"and frames of each; more than one run: the median, and the range behind it. `ms a frame`: wall time of "
+        f"everything over the frames each place spoke.{floor} `codes`: whether this rung spoke the codes of the eager "
+        f"one, alone and in company, in float32 at a small size (`benchmarks/ladder_codes.py`).\n\n"
+        f"```sh\n{document['command']}\n```\n"
+    )
+
+
+def fitting_frames(engine: Engine, concurrency: int, rounds: int, wanted: int, row_s: float) -> int:
+    """How long ``rounds`` utterances in each place may be to take ``row_s``; at most ``wanted`` frames."""
+    rate_hz = engine.model.config.frame_rate_hz
+    closed_loop(engine, text_of(PROBE_FRAMES, rate_hz), concurrency, 1)
+    probe = closed_loop(engine, text_of(PROBE_FRAMES, rate_hz), concurrency, 1)
+    # the prefills are in it, so that longer utterances take less a frame than this
+    return max(LEAST_FRAMES, min(wanted, int(row_s * 1e3 / (probe.ms_per_frame * rounds))))
 
 
 def measure(
-    model: Model, settings: ServerSettings, concurrencies: list[int], text: str, rounds: int, limits: Limits
-) -> list[dict]:
-    """Rows of results of one rung, one a concurrency."""
-    torch.cuda.empty_cache()
+    engine: Engine, concurrency: int, frames: int, rounds: int, repeats: int, limits: Limits, weights: Weights
+) -> Row:
+    """One row: the run with the median pace of ``repeats``."""
+    model, settings = engine.model, engine.settings
+    text = text_of(frames, model.config.frame_rate_hz)
+    closed_loop(engine, text, concurrency, 1)
     torch.cuda.reset_peak_memory_stats()
+    runs: list[Pace] = [closed_loop(engine, text, concurrency, rounds, seed=7 * run) for run in range(repeats)]
+    pace = sorted(runs, key=lambda run: run.ms_per_frame)[(repeats - 1) // 2]
+    cost = frame_cost(
+        model.config, weights, batch=concurrency, context=FLOOR_CONTEXT, chunk_frames=settings.chunk_frames,
+        element_bytes=model.dtype.itemsize,
+    )  # fmt: skip
+    return {
+        **pace.summary(),
+        "rounds": rounds,
+        "frames_each": pace.frames / len(pace.spoken),
+        "runs_ms": [run.ms_per_frame for run in runs],
+        "runs_stall_s": [run.stall_s for run in runs],
+        "runs_ttfp_p50_ms": [median(run.ttfp_ms) for run in runs],
+        "floor_ms": cost.floor_s(limits) * 1e3,
+        "floor_share": cost.floor_s(limits) * 1e3 / pace.ms_per_frame,
+        "peak_gb": torch.cuda.max_memory_allocated() / 1e9,
+        "reserved_gb": torch.cuda.memory_reserved() / 1e9,
+    }
+
+
+def climb(args: argparse.Namespace, results: Results, name: str, more: dict[str, Any], codes: dict[str, str]) -> None:
+    """Every rung for one model."""
+    base = {"preset": name, "checkpoint": "random", "device": "cuda", "max_batch": max(args.concurrency), **more}
+    model, _ = load_weights(ServerSettings(**base))
+    limits, weights = measure_limits(model.device, model.dtype), count_weights(model.config)
+    results.document.setdefault("limits", dataclasses.asdict(limits))
+    for rung in args.rungs:
+        slow = rung in SLOW
+        levels = sorted({args.concurrency[0], args.concurrency[-1]}) if slow else args.concurrency
+        rounds, repeats = 1 if slow else args.rounds, args.repeats if rung == "full_step" else 1
+        head: Row = {"model": name, "rung": rung, "codes": codes.get(rung, "not checked")}
+        if time.perf_counter() - BEGUN > args.most_seconds:
+            results.add({**head, "error": f"not run: {args.most_seconds:.0f} s were over"})
+            continue
+        try:
+            rung_of_ladder(args, results, model, ServerSettings(**{**base, **RUNGS[rung]}), levels, (rounds, repeats),
+                           limits, weights, head)  # fmt: skip
+        except (OmniBenchError, RuntimeError) as error:
+            # one rung that cannot run is a result as well; the others still can
+            results.add({**head, "error": f"{type(error).__name__}: {error}"})
+        finally:
+            restore_layers(model)
+
+
+def rung_of_ladder(
+    args: argparse.Namespace, results: Results, model: Model, settings: ServerSettings, levels: list[int],
+    repetitions: tuple[int, int], limits: Limits, weights: Weights, head: Row,
+) -> None:  # fmt: skip
+    """One engine at every level."""
+    torch.cuda.empty_cache()
     begun = time.perf_counter()
     engine = Engine(model, settings, Origin(None, None))
-    engine.warm_up()
-    ready_s = time.perf_counter() - begun
-    weights = count_weights(model.config)
-    frame_s = 1.0 / model.config.frame_rate_hz
-    rows = []
     try:
-        for concurrency in concurrencies:
-            closed_loop(engine, text, concurrency, 1)
-            before = engine.stats()
-            wall_s, spoken = closed_loop(engine, text, concurrency, rounds)
-            after = engine.stats()
-            errors = [record.error for record in spoken if record.error]
-            if errors:
-                raise RuntimeError(errors[0])
-            frames = sum(sum(record.frames) for record in spoken)
-            each = frames / concurrency
-            cost = frame_cost(
-                model.config, weights, batch=concurrency, context=FLOOR_CONTEXT,
-                chunk_frames=settings.chunk_frames, element_bytes=model.dtype.itemsize,
-            )  # fmt: skip
-            ms = wall_s / each * 1e3
-            steps = after.steps_total - before.steps_total
-            rows.append(
-                {
-                    "concurrency": concurrency,
-                    "requests": len(spoken),
-                    "frames": frames,
-                    "ms_per_frame": ms,
-                    "audio_per_s": frames * frame_s / wall_s,
-                    "rtf": ms / 1e3 / frame_s,
-                    "ttfp_p50_ms": median(r.chunks_s[0] - r.started_s for r in spoken) * 1e3,
-                    "ttfp_max_ms": max(r.chunks_s[0] - r.started_s for r in spoken) * 1e3,
-                    "stall_s": sum(stall_s(r, frame_s) for r in spoken),
-                    "step_ms": (after.step_seconds_total - before.step_seconds_total) / steps * 1e3,
-                    "prefill_ms": (after.prefill_seconds_total - before.prefill_seconds_total) / len(spoken) * 1e3,
-                    "code2wav_busy": (after.code2wav_seconds_total - before.code2wav_seconds_total) / wall_s,
-                    "floor_ms": cost.floor_s(limits) * 1e3,
-                    "floor_share": cost.floor_s(limits) * 1e3 / ms,
-                    "peak_gb": torch.cuda.max_memory_allocated() / 1e9,
-                    "reserved_gb": torch.cuda.memory_reserved() / 1e9,
-                    "ready_s": ready_s,
-                }
-            )
+        engine.warm_up()
+        ready_s = time.perf_counter() - begun
+        for concurrency in levels:
+            if time.perf_counter() - BEGUN > args.most_seconds:
+                error = f"not run: {args.most_seconds:.0f} s were over"
+                results.add({**head, "concurrency": concurrency, "error": error})
+                continue
+            rounds, repeats = repetitions
+            frames = fitting_frames(engine, concurrency, rounds * repeats + 1, args.frames, args.row_seconds)
+            row = measure(engine, concurrency, frames, rounds, repeats, limits, weights)
+            results.add({**head, **row, "ready_s": ready_s})
     finally:
         engine.stop()
-    return rows
+
+
+BEGUN = time.perf_counter()
 
 
 def main() -> None:
-    """Print a table and store every number."""
+    """Print the table and store every number."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=["qwen3_tts_1_7b", "qwen3_tts_0_6b"])
+    parser.add_argument("--models", nargs="*", default=["qwen3_tts_1_7b", "qwen3_tts_0_6b"])
     parser.add_argument("--rungs", nargs="+", default=list(RUNGS), choices=list(RUNGS))
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 8, 16, 32])
-    parser.add_argument("--frames", type=int, default=100, help="of each utterance (the slow rungs speak a quarter)")
-    parser.add_argument("--rounds", type=int, default=2, help="requests one after the other in each place")
+    parser.add_argument("--frames", type=int, default=100, help="of each utterance, where the rung is fast enough")
+    parser.add_argument("--rounds", type=int, default=2, help="utterances one after the other in each place")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of a full_step row; the median one counts")
+    parser.add_argument("--row-seconds", type=float, default=12.0)
+    parser.add_argument("--most-seconds", type=float, default=1800.0)
+    parser.add_argument("--check-codes", action="store_true", help="first, at a small size: the eager rung's codes?")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=JSON", help="other settings of the server")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--markdown", type=Path)
     args = parser.parse_args()
     more = {key: json.loads(value) for key, value in (entry.split("=", 1) for entry in args.set)}
-    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "settings": more, "rows": []}
-    for name in args.models:
-        base = {"preset": name, "checkpoint": "random", "device": "cuda", "max_batch": 32, **more}
-        model, _ = load_weights(ServerSettings(**base))
-        limits = measure_limits(model.device, model.dtype)
-        results.setdefault("limits", dataclasses.asdict(limits))
+    results = Results(args.out, args.markdown, more)
+    codes: dict[str, str] = {}
+    if args.check_codes:
+        from ladder_codes import check_codes
+
         for rung in args.rungs:
-            slow = rung in SLOW
-            # forced lengths: 14 characters a second, 12.5 frames a second
-            frames = max(12, args.frames // 4) if slow else args.frames
-            text = ("a fine day " * frames)[: round(frames * 14 / 12.5)].strip()
-            settings = ServerSettings(**{**base, **RUNGS[rung]})
-            levels = args.concurrency[:: len(args.concurrency) - 1 or 1] if slow else args.concurrency
-            try:
-                rows = measure(model, settings, levels, text, 1 if slow else args.rounds, limits)
-            except (EngineError, RuntimeError) as error:
-                # one rung that cannot run is a result as well; the others still can
-                results["rows"].append({"model": name, "rung": rung, "error": str(error)})
-                print(f"{name} {rung:14} {error}", flush=True)
-                continue
-            for row in rows:
-                results["rows"].append({"model": name, "rung": rung, **row})
-                print(
-                    f"{name} {rung:14} c={row['concurrency']:2}  {row['ms_per_frame']:7.2f} ms/frame  "
-                    f"RTF {row['rtf']:.4f}  {row['audio_per_s']:6.1f} audio-s/s  "
-                    f"TTFP p50 {row['ttfp_p50_ms']:6.1f} ms  step {row['step_ms']:6.2f} ms  "
-                    f"floor {row['floor_share']:4.0%}  {row['peak_gb']:.1f} GB  stall {row['stall_s']:.2f} s",
-                    flush=True,
-                )
-            if args.out:
-                args.out.write_text(json.dumps(results, indent=1))
-        del model
+            codes[rung] = check_codes(RUNGS[rung], "cuda")
+            print(f"codes of {rung}: {codes[rung]}", flush=True)
+            if not args.models:
+                results.add({"model": "small", "rung": rung, "codes": codes[rung], "error": "codes only"})
+    for name in args.models:
+        climb(args, results, name, more, codes)
 
 
 if __name__ == "__main__":

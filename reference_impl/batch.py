@@ -40,10 +40,12 @@ class DecodeBatch:
 
     ``ahead``: a batch that launches a step before the results of the one before are looked at
     has :meth:`launch` and :meth:`collect` instead of :meth:`step`, and such a step is in vain
-    for a request that has ended meanwhile. ``max_length``: positions a row may fill.
+    for a request that has ended meanwhile. ``gathers``: prompts are best entered several at a time.
+    ``max_length``: positions a row may fill.
     """
 
     ahead: ClassVar[bool] = False
+    gathers: bool = False
 
     def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
         talker = model.config.talker.transformer
@@ -82,8 +84,8 @@ class DecodeBatch:
             # no row can have more decode steps than its cache has positions
             shape = (rows, settings.max_seq_len + 1, talker.hidden_size)
             self._trailing = torch.zeros(shape, device=device, dtype=model.dtype)
-        tables = (self._hidden, self._uniforms, self._seen, self._trailing)
-        self._per_row = (*self._counters, *(table for table in tables if table is not None))
+        tables = (self._counters.T, self._hidden, self._uniforms, self._seen, self._trailing)
+        self._per_row = tuple(table for table in tables if table is not None)
 
     @property
     def hidden(self) -> Tensor:
@@ -92,13 +94,16 @@ class DecodeBatch:
 
     def join(self, uniforms: np.ndarray) -> int:
         """Take a row for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
-        if self.count == self.settings.max_batch:
-            raise EngineError(f"all {self.count} rows are taken")
-        row = self.count
-        self.count += 1
+        row = self._next_row()
         self._uniforms[row, : len(uniforms)] = to_device(uniforms, self._uniforms.device)
         self._frame[row] = 0
         return row
+
+    def _next_row(self) -> int:
+        if self.count == self.settings.max_batch:
+            raise EngineError(f"all {self.count} rows are taken")
+        self.count += 1
+        return self.count - 1
 
     def prefill(self, row: int, prompt: Prompt, forced_frames: int | None = None, uniform: float | None = None) -> int:
         """:meth:`enter`, and wait for codebook 0 of the first frame, which is returned."""
@@ -202,6 +207,15 @@ class DecodeBatch:
             moved = last
         self._clear(slice(last, last + 1))
         return moved
+
+    def leave_all(self, rows: list[int]) -> dict[int, int]:
+        """Free several rows. Returns, for each row that took another's place, where it was before."""
+        origins: dict[int, int] = {}
+        for row in sorted(rows, reverse=True):  # what leaves as well need not move
+            moved = self.leave(row)
+            if moved is not None:
+                origins[row] = origins.pop(moved, moved)
+        return origins
 
     def _clear(self, rows: slice) -> None:
         """Idle rows stay at position 0, so that a full-shape step over them reads nothing old or out of range."""

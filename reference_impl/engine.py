@@ -42,10 +42,13 @@ from reference_impl.streaming import AudioJob, AudioWorker
 
 log = logging.getLogger("reference_impl.engine")
 
-# joining requests delay the running ones, in a frame, by at most this long and one prompt more, and never by
-# more than so many prompts (a request that begins its next sentence reads one as well)
+# Joining requests delay the running ones, between two frames, by no more than so many prompts and so many of
+# their positions together (one prompt may be longer), nor, where prompts are read one by one, by more than this
+# time and one prompt more. One H100 reads 512 positions of the 1.7B shapes in 3 to 5 ms, a frame's time. A request
+# that begins its next sentence reads one prompt as well.
 PREFILL_BUDGET_S = 0.02
 PREFILLS_PER_STEP = 8
+PREFILL_POSITIONS_PER_STEP = 512
 
 
 class Engine:
@@ -202,39 +205,55 @@ class Engine:
 
     def _admit(self) -> None:
         """Prefill waiting requests into free rows, as many as the running ones can spare the time for."""
-        others_run, began = bool(self._running), time.perf_counter()
+        others_run, began, positions = bool(self._running), time.perf_counter(), 0
+        entering: list[Running] = []
         for _ in range(PREFILLS_PER_STEP):
-            with self._wake:
-                if not self._waiting or len(self._running) == self.settings.max_batch:
-                    return
-                stream = self._audio.open()
-                if stream is None:
-                    # Code2Wav is behind: with nothing else to do, look again shortly
-                    if not self._running:
-                        self._wake.wait(timeout=0.005)
-                    return
-                running = self._waiting.popleft()
-                running.stream = stream
-                self._running.append(running)
+            running = self._next_waiting(PREFILL_POSITIONS_PER_STEP - positions if positions else None)
+            if running is None:
+                break
+            positions += running.segments[0].length
             most = min(running.max_frames, sum(self._room(segment) for segment in running.segments))
             uniforms = request_uniforms(running.request.seed, most + 1, self.model.config.predictor.num_code_groups)
             running.row = self._batch.join(uniforms)
-            self._prefill(running)
-            if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
-                return
+            entering.append(running)
+            if not self._batch.gathers:
+                self._prefill(entering.pop())
+                if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
+                    break
+        if entering:
+            self._prefill(*entering)
 
-    def _prefill(self, running: Running) -> None:
+    def _next_waiting(self, most_positions: int | None) -> Running | None:
+        """The request that waited longest, with a row to come and a stream; None if it has to wait on."""
+        with self._wake:
+            if not self._waiting or len(self._running) == self.settings.max_batch:
+                return None
+            if most_positions is not None and self._waiting[0].segments[0].length > most_positions:
+                return None
+            stream = self._audio.open()
+            if stream is None:
+                # Code2Wav is behind: with nothing else to do, look again shortly
+                if not self._running:
+                    self._wake.wait(timeout=0.005)
+                return None
+            running = self._waiting.popleft()
+            running.stream = stream
+            self._running.append(running)
+            return running
+
+    def _prefill(self, *entering: Running) -> None:
         started = time.perf_counter()
-        segment = running.segments[running.segment]
-        prompt = self._prompts.build(segment)
-        # the draw that ended the segment before used this frame's number: take one from another stream
-        draw = segment_uniform(running.request.seed, running.segment) if running.segment else None
-        self._batch.enter(running.row, prompt, segment.forced_frames, draw, len(running.codes))
-        running.segment_frames = 0
-        if prompt.reference_codes is not None:
-            # the decoder hears the reference first, so that the voice goes on without a seam
-            heard = prompt.reference_codes.cpu().numpy()
-            self._audio.submit(AudioJob(running.stream, running.emit, heard, silent=True))
+        prompts = self._prompts.build_all([running.segments[running.segment] for running in entering])
+        for running, prompt in zip(entering, prompts, strict=True):
+            segment = running.segments[running.segment]
+            # the draw that ended the segment before used this frame's number: take one from another stream
+            draw = segment_uniform(running.request.seed, running.segment) if running.segment else None
+            self._batch.enter(running.row, prompt, segment.forced_frames, draw, len(running.codes))
+            running.segment_frames = 0
+            if prompt.reference_codes is not None:
+                # the decoder hears the reference first, so that the voice goes on without a seam
+                heard = prompt.reference_codes.cpu().numpy()
+                self._audio.submit(AudioJob(running.stream, running.emit, heard, silent=True))
         self._counters.prefill_s += time.perf_counter() - started
 
     def _step(self) -> None:
@@ -251,8 +270,11 @@ class Engine:
             running.segment_frames += 1
             self._advance(running, next_code0=int(codes[-1]))
             if running.chunk_is_due() and not running.finish_reason:
-                self._speak(running, AudioJob(running.stream, running.emit, running.unsent()))
-        for running in [r for r in self._running if r.finish_reason]:
+                self._speak(running, AudioJob(running.stream, running.emit, running.unsent(self._audio.piece)))
+        ended = [running for running in self._running if running.finish_reason]
+        if ended:
+            self._leave(ended)
+        for running in ended:
             self._finish(running)
 
     def _next_frames(self) -> list[tuple[Running, np.ndarray]]:
@@ -303,16 +325,19 @@ class Engine:
         """Hand a chunk of a request to Code2Wav."""
         self._audio.submit(job)
 
-    def _finish(self, running: Running) -> None:
-        """Free the row; the rest of the audio and the end go to Code2Wav."""
-        reason = running.finish_reason or "stop"
-        moved = self._batch.leave(running.row)
+    def _leave(self, ended: list[Running]) -> None:
+        """Free their rows."""
+        moved = self._batch.leave_all([running.row for running in ended])
         with self._wake:
-            last = self._running.pop()
-            if moved is not None:
-                last.row = running.row
-                self._running[running.row] = last
-            self._draining.add(running)
+            for row, before in moved.items():
+                self._running[row] = self._running[before]
+                self._running[row].row = row
+            del self._running[len(self._running) - len(ended) :]
+            self._draining.update(ended)
+
+    def _finish(self, running: Running) -> None:
+        """The rest of the audio and the end go to Code2Wav."""
+        reason = running.finish_reason or "stop"
         end = Finished(reason, len(running.codes), running.prompt_tokens, np.stack(running.codes))
         rest = len(running.codes) > running.sent_frames and reason != "cancelled"
         codes = running.unsent() if rest else None

@@ -92,6 +92,12 @@ class CompiledBatch(DecodeBatch):
         return min(rows, self.settings.max_batch), self.settings.max_seq_len
 
 
+def restore_layers(model: Model) -> None:
+    """Undo what :class:`CompiledBatch` did to the layers, for another batch over the same model."""
+    for layer in [*model.talker.stack.layers, *model.predictor.stack.layers]:
+        layer.__dict__.pop("forward", None)
+
+
 class _CompiledLayer:
     """Forward of one layer of one new position; a prompt takes the plain way."""
 

@@ -70,6 +70,9 @@ class PromptBuilder(Protocol):
     def build(self, segment: Any) -> Prompt:
         """The vectors of one of these segments."""
 
+    def build_all(self, segments: list[Any]) -> list[Prompt]:
+        """The same of several, which may cost less together."""
+
     def warm_up_request(self) -> SpeechRequest:
         """A short request that this checkpoint can speak."""
 
@@ -94,6 +97,10 @@ class CharPrompts:
         ids = torch.tensor(segment.ids, device=self._device)
         positions = torch.tensor(segment.positions, device=self._device)
         return Prompt(self._talker.embed_text(ids), positions, segment.positions[-1] + 1)
+
+    def build_all(self, segments: list[PromptIds]) -> list[Prompt]:
+        """See :meth:`PromptBuilder.build_all`."""
+        return [self.build(segment) for segment in segments]
 
     def warm_up_request(self) -> SpeechRequest:
         """See :meth:`PromptBuilder.warm_up_request`."""

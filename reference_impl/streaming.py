@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from reference_impl.checkpoint import Model
+from reference_impl.code2wav_layers import StreamState
 from reference_impl.engine_api import AudioChunk, Event
 
 log = logging.getLogger("reference_impl.streaming")
@@ -53,9 +54,10 @@ class AudioWorker:
 
     def __init__(self, model: Model, slots: int, on_failure: Callable[[Exception], None]):
         self._code2wav, self._device = model.code2wav, model.device
-        self._state = model.code2wav.new_state(slots)
+        self._state = self._new_state(model, slots)
         self._free = deque(range(slots))
         self._jobs: deque[AudioJob] = deque()
+        self._heard: set[int] = set()  # slots whose stream has sent audio; the worker's own thread alone
         self._wake = threading.Condition()
         self._stopping = False
         self._on_failure = on_failure
@@ -65,10 +67,17 @@ class AudioWorker:
         self._thread = threading.Thread(target=self._run, name="code2wav", daemon=True)
         self._thread.start()
 
+    def _new_state(self, model: Model, slots: int) -> StreamState | None:
+        return model.code2wav.new_state(slots)
+
     def open(self) -> int | None:
         """A fresh stream's slot, or None."""
         with self._wake:
             return self._free.popleft() if self._free else None
+
+    def piece(self, frames: int) -> int:
+        """How many of ``frames`` a chunk best takes: all of them."""
+        return frames
 
     def submit(self, job: AudioJob) -> None:
         """Queue a job."""
@@ -104,7 +113,11 @@ class AudioWorker:
             if self._stopping:
                 return []
             if not self._batched:
-                return [self._jobs.popleft()]
+                # a first chunk is short, and somebody waits for it in silence: it need not queue behind long ones
+                place = next((place for place, job in enumerate(self._jobs) if job.slot not in self._heard), 0)
+                job = self._jobs[place]
+                del self._jobs[place]
+                return [job]
             taken: dict[int, AudioJob] = {}
             rest = deque(job for job in self._jobs if taken.setdefault(job.slot, job) is not job)
             self._jobs = rest
@@ -120,11 +133,13 @@ class AudioWorker:
 
     def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
         """Hand out a chunk: int16 samples [1920 × T]."""
+        self._heard.add(job.slot)
         job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
 
     def _end(self, job: AudioJob) -> None:
         """Give the slot back, then say that it is over."""
         self._state.reset(job.slot)
+        self._heard.discard(job.slot)
         with self._wake:
             self._free.append(job.slot)
         job.on_event(job.end)

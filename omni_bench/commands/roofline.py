@@ -12,7 +12,7 @@ from omni_bench.commands.serve import reference_settings
 from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
 from omni_bench.report.format import hardware_name
-from omni_bench.roofline.share import render, roofline
+from omni_bench.roofline.share import Measured, of_run, render, roofline
 from omni_bench.store.files import to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
 
@@ -20,12 +20,22 @@ DEFAULT_CONCURRENCY = (1, 4, 8, 16, 32)
 JSON_NAME = "roofline.json"
 
 
+MEASURED_ROUNDS = 2
+
+
 def roofline_command(
-    run: str | None, overrides: Sequence[str], concurrency: Sequence[int] | None, context: int, chunk_frames: int
+    run: str | None,
+    overrides: Sequence[str],
+    concurrency: Sequence[int] | None,
+    context: int,
+    chunk_frames: int,
+    measured_frames: int | None = None,
 ) -> int:
     """Measure this device, print floors and, with a run folder, the run's share of them (kept as roofline.json).
 
-    The configuration is the run's own, or ``reference.KEY=VALUE``. Raises ConfigError, CheckpointError, StoreError.
+    The configuration is the run's own, or ``reference.KEY=VALUE``. With ``measured_frames`` the engine of that
+    configuration speaks at each concurrency, in this process and without HTTP, utterances of at most so many
+    frames. Raises ConfigError, CheckpointError, StoreError, EngineError.
     """
     import torch
 
@@ -41,6 +51,8 @@ def roofline_command(
     if run is not None:
         if overrides:
             raise ConfigError(f"{overrides[0]!r}: the configuration is that of the run; leave one of them out")
+        if measured_frames is not None:
+            raise ConfigError(f"--measure: {run} is a measurement already; leave one of them out")
         folder = RunFolder.open(Path(run))
         document = folder.read_run()
         config = stored_config(document, folder)
@@ -64,6 +76,13 @@ def roofline_command(
     # an open loop fixes no number of requests in flight, so that its levels have no floor
     levels = [level for level in document["levels"] if level.get("rate_hz") is None] if document is not None else []
     chosen = concurrency or [level["concurrency"] for level in levels] or list(DEFAULT_CONCURRENCY)
+    measured, source = of_run(levels), None if document is None else f"{run}"
+    if measured_frames is not None:
+        measured = _measure(settings, chosen, measured_frames)
+        source = (
+            f"the engine with graphs={settings.graphs}, in this process without HTTP, {MEASURED_ROUNDS} utterances "
+            f"of at most {measured_frames} frames one after the other in each place"
+        )
     found = roofline(
         model,
         measure_limits(device, dtype),
@@ -73,13 +92,42 @@ def roofline_command(
         context=context,
         chunk_frames=chunk_frames,
         concurrency=chosen,
-        levels=levels,
+        measured=measured,
+        source=source,
     )
     print(render(found))
     if folder is not None:
         data = to_json(found.to_json(), JSON_NAME)
         write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))
     return EXIT_OK
+
+
+def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int, Measured]:
+    """Let the engine speak at each concurrency."""
+    from statistics import median
+
+    from reference_impl.closed_loop import closed_loop, text_of
+    from reference_impl.engine import build_engine
+
+    if max(concurrency) > settings.max_batch:
+        raise ConfigError(
+            f"--concurrency {max(concurrency)}: reference.max_batch={settings.max_batch} requests are spoken together"
+        )
+    engine = build_engine(settings)
+    found = {}
+    try:
+        text = text_of(frames, engine.model.config.frame_rate_hz)
+        for places in concurrency:
+            closed_loop(engine, text, places, 1, max_frames=frames)  # warms up this batch size
+            pace = closed_loop(engine, text, places, MEASURED_ROUNDS, max_frames=frames)
+            found[places] = Measured(median(pace.request_rtf), pace.audio_per_s)
+            print(
+                f"omni-bench: {places} at once: {pace.audio_per_s:.2f} audio-s/s, {pace.stall_s:.2f} s of stalls",
+                file=sys.stderr,
+            )
+    finally:
+        engine.stop()
+    return found
 
 
 def _settings(reference: ReferenceConfig, settings: type) -> Any:

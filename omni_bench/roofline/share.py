@@ -21,10 +21,19 @@ HEADERS = (
     "RTF floor",
     "audio/s ceiling",
     "RTF p50",
+    "of floor",
     "share",
     "audio/s",
     "share",
 )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a concurrency was found to do: median RTF of a request, audio seconds a second; None if unknown."""
+
+    rtf_p50: float | None
+    audio_per_s: float | None
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Roofline:
     chunk_frames: int
     limits: Limits
     rows: tuple[Row, ...]
+    source: str | None = None  # what was measured; None: nothing
 
     def to_json(self) -> dict[str, Any]:
         """roofline.json."""
@@ -71,23 +81,19 @@ def roofline(
     context: int,
     chunk_frames: int,
     concurrency: Sequence[int],
-    levels: Sequence[Mapping[str, Any]] = (),
+    measured: Mapping[int, Measured] | None = None,
+    source: str | None = None,
 ) -> Roofline:
-    """Floors at each of ``concurrency``, with the measured ``levels`` of a run.json beside them where there are some.
-
-    Invalid levels count as unmeasured: they make no performance claim.
-    """
-    weights = count_weights(config)
-    measured = {level["concurrency"]: level for level in levels if level["valid"] and level.get("rate_hz") is None}
+    """Floors at each of ``concurrency``, with what was ``measured`` there beside them; ``source``: where and how."""
+    weights, found = count_weights(config), measured or {}
     rows = []
     for batch in concurrency:
         cost = frame_cost(
             config, weights, batch=batch, context=context, chunk_frames=chunk_frames, element_bytes=element_bytes
         )
         floor, ceiling = cost.rtf_floor(limits), cost.audio_per_s_ceiling(limits)
-        level = measured.get(batch)
-        rtf = metric_value(level, "rtf", "p50") if level else None
-        audio_per_s = metric_value(level, "audio_per_s_steady", "mean") if level else None
+        here = found.get(batch, Measured(None, None))
+        rtf, audio_per_s = here.rtf_p50, here.audio_per_s
         rows.append(
             Row(
                 concurrency=batch,
@@ -103,7 +109,18 @@ def roofline(
                 audio_per_s_share=audio_per_s / ceiling if audio_per_s is not None else None,
             )
         )
-    return Roofline(config.name, device, dtype, context, chunk_frames, limits, tuple(rows))
+    return Roofline(config.name, device, dtype, context, chunk_frames, limits, tuple(rows), source)
+
+
+def of_run(levels: Sequence[Mapping[str, Any]]) -> dict[int, Measured]:
+    """The closed-loop levels of a run.json. Invalid ones count as unmeasured: they make no performance claim."""
+    return {
+        level["concurrency"]: Measured(
+            metric_value(level, "rtf", "p50"), metric_value(level, "audio_per_s_steady", "mean")
+        )
+        for level in levels
+        if level["valid"] and level.get("rate_hz") is None
+    }
 
 
 def cells(row: Row) -> list[str]:
@@ -114,7 +131,8 @@ def cells(row: Row) -> list[str]:
         *parts,
         fixed(row.rtf_floor, 4),
         fixed(row.audio_per_s_ceiling, 0),
-        fixed(row.rtf_p50, 3),
+        fixed(row.rtf_p50, 4),
+        NA if row.rtf_p50 is None else f"{row.rtf_p50 / row.rtf_floor:.2f} x",
         percent(row.rtf_share),
         fixed(row.audio_per_s, 2),
         percent(row.audio_per_s_share),
@@ -129,5 +147,6 @@ def render(found: Roofline) -> str:
         f"{limits.flop_per_s / 1e12:.3g} TFLOP/s of matrix products, measured here; {found.context} positions of "
         f"context, Code2Wav reads its weights once in {found.chunk_frames} frames. The floor counts every weight once "
         f"a pass and nothing else: no launches, no gaps. {NA}: not measured."
+        + (f" Measured: {found.source}." if found.source else "")
     )
     return f"{markdown_table(HEADERS, [cells(row) for row in found.rows])}\n\n{note}"

@@ -3,7 +3,8 @@
 ``step.py`` is the frame, kernel by kernel; ``batch.py`` puts it behind the interface of
 :class:`reference_impl.batch.DecodeBatch`. The kernels: ``linear.py`` and ``few_rows.py``
 (products), ``attention.py``, ``drawing.py``; ``tiles.py`` says how the work of a product is
-cut. ``prefill.py``: prompts. ``audio.py``, ``code2wav.py``, ``convolution.py``: Code2Wav.
+cut. ``prefill.py``: prompts. ``audio.py``, ``code2wav.py``, ``convolution.py``, ``window.py``:
+Code2Wav. ``gating.py`` belongs to the last two.
 
 Needs CUDA and Triton 3.6 or later. The first start on a machine compiles about a hundred kernels,
 one to two minutes; they are kept in Triton's cache on disk.

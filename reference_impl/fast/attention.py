@@ -15,8 +15,10 @@ from triton.experimental import gluon
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 FRAME_WARPS = 1
-SLOT_WARPS = 8
-SLOT_BLOCK = 64  # cached positions at a time
+FEW_ROWS = 16
+SLOT_CUT = {True: (64, 8), False: (32, 4)}
+"""For few rows or more: cached positions at a time, and warps. With 32 rows twice as many small programs fit on the
+card, 10.6 us a layer instead of 14.7 (one H100, 128 positions); with 16 there are not enough of them."""
 
 
 @gluon.jit
@@ -212,8 +214,8 @@ def slot_attention(
     """
     kv_heads, _, dim = keys.shape[1:]
     group = qkv.shape[1] // dim // kv_heads - 2
+    block, warps = SLOT_CUT[rows <= FEW_ROWS]
     slot_attention_kernel[(rows, kv_heads * group)](
         qkv, *norms, *rotary, keys, values, lengths, positions, out, keys.stride(0), keys.stride(1), eps, dim**-0.5,
-        BLOCK=SLOT_BLOCK, WARPS=SLOT_WARPS, KV_HEADS=kv_heads, GROUP=group, DIM=dim, PDL=pdl, num_warps=SLOT_WARPS,
-        launch_pdl=pdl,
+        BLOCK=block, WARPS=warps, KV_HEADS=kv_heads, GROUP=group, DIM=dim, PDL=pdl, num_warps=warps, launch_pdl=pdl,
     )  # fmt: skip

@@ -79,22 +79,55 @@ class FullStepBatch(DecodeBatch):
         self._landing = deque(
             (torch.zeros(shape, dtype=torch.long, pin_memory=True), torch.cuda.Event()) for _ in range(2)
         )
+        # read together, a prompt's rounding depends on the others
+        self.gathers = not settings.deterministic
+        self._joining: list[tuple[int, np.ndarray]] = []
         self._entering: list[Entering] = []
         self._under_way: deque[tuple[int, Tensor, torch.cuda.Event]] = deque()
         torch.cuda.synchronize()
 
     def join(self, uniforms: np.ndarray) -> int:
-        """See :meth:`DecodeBatch.join`."""
-        row = super().join(uniforms)
-        self._active[row] = 1
-        return row
+        """See :meth:`DecodeBatch.join`. The numbers are gathered, and go to the device with the prompt."""
+        self._joining.append((self._next_row(), uniforms))
+        return self.count - 1
+
+    def _take_rows(self) -> None:
+        """The random numbers gathered so far to their rows, which count from now on."""
+        joining, self._joining = self._joining, []
+        if not joining:
+            return
+        most = max(len(numbers) for _, numbers in joining)
+        table = np.zeros((len(joining), most, self._uniforms.shape[2]), np.float32)
+        for place, (_, numbers) in zip(table, joining, strict=True):
+            place[: len(numbers)] = numbers
+        rows = to_device([row for row, _ in joining], self._uniforms.device)
+        self._uniforms[:, :most].index_copy_(0, rows, to_device(table, rows.device))
+        self._frame.index_fill_(0, rows, 0)
+        self._active.index_fill_(0, rows, 1)
 
     def leave(self, row: int) -> int | None:
         """See :meth:`DecodeBatch.leave`."""
+        return self.leave_all([row]).get(row)
+
+    def leave_all(self, rows: list[int]) -> dict[int, int]:
+        """See :meth:`DecodeBatch.leave_all`; the last ones move together."""
         self._read_prompts()
-        moved = super().leave(row)
-        self._active[self.count] = 0
-        return moved
+        before, self.count = self.count, self.count - len(rows)
+        free = sorted(row for row in rows if row < self.count)
+        movers = sorted(set(range(self.count, before)) - set(rows))
+        if free:
+            device, longest = self._counters.device, max(self._longest[row] for row in movers)
+            source, target = to_device([movers, free], device)
+            for cache in (self._cache.keys, self._cache.values):
+                kept = cache[:, :, :, :longest]
+                kept.index_copy_(1, target, kept.index_select(1, source))
+            for tensor in self._per_row:
+                tensor.index_copy_(0, target, tensor.index_select(0, source))
+            for row, mover in zip(free, movers, strict=True):
+                self._longest[row] = self._longest[mover]
+        self._clear(slice(self.count, before))
+        self._active[self.count : before] = 0
+        return dict(zip(free, movers, strict=True))
 
     def enter(
         self,
@@ -106,34 +139,36 @@ class FullStepBatch(DecodeBatch):
     ) -> None:
         """See :meth:`DecodeBatch.enter`. Prompts are gathered, and read together before the next step."""
         if frame is None or len(prompt.embeds) > self._prompts.longest:
+            self._take_rows()
             super().enter(row, prompt, forced_frames, uniform, frame)
             return
         least = self.model.config.talker.min_frames if forced_frames is None else forced_frames
         self._entering.append(Entering(row, prompt, least, uniform, frame))
         self._longest[row] = len(prompt.embeds)
-        # read together, a prompt's rounding depends on the others
-        if self.settings.deterministic or len(self._entering) == MOST:
+        if not self.gathers or len(self._entering) == MOST:
             self._read_prompts()
 
     def _read_prompts(self) -> None:
         """The prompts gathered so far into their rows, each with codebook 0 of its first frame."""
+        self._take_rows()
         entering, self._entering = self._entering, []
         if not entering:
             return
-        numbers = [e.row for e in entering]
-        prompts = [e.prompt for e in entering]
-        self._prompts.prefill(
-            [p.embeds for p in prompts], [p.next_position - len(p.embeds) for p in prompts], numbers
-        )  # fmt: skip
+        by_length: dict[int, list[Entering]] = {}
+        for one in entering:  # a short prompt is not padded to a long one's length
+            by_length.setdefault(self._prompts.padded(len(one.prompt.embeds)), []).append(one)
+        for group in by_length.values():
+            embeds = [one.prompt.embeds for one in group]
+            begins = [one.prompt.next_position - len(one.prompt.embeds) for one in group]
+            self._prompts.prefill(embeds, begins, [one.row for one in group])
         trailing = [0] * len(entering)
-        for index, (row, prompt) in enumerate(zip(numbers, prompts, strict=True)):
-            if self._trailing is not None:
-                trailing[index] = self._set_trailing(row, prompt.trailing)
+        if self._trailing is not None:
+            trailing = [self._set_trailing(one.row, one.prompt.trailing) for one in entering]
         columns = [
             (0, len(e.prompt.embeds), e.prompt.next_position, e.frame, 0, e.min_frames, text)
             for e, text in zip(entering, trailing, strict=True)
         ]
-        rows = to_device(numbers, self._counters.device)
+        rows = to_device([one.row for one in entering], self._counters.device)
         self._counters.index_copy_(1, rows, to_device(columns, rows.device).T.contiguous())
         if self._seen is not None:
             self._seen.index_fill_(0, rows, False)

@@ -1,4 +1,4 @@
-"""The convolutions of Code2Wav's decoder, channels last, each with what surrounds it.
+"""The convolutions of Code2Wav, channels last, each with what surrounds it.
 
 Everything between 50 Hz and 24 kHz is one kind of kernel: a causal convolution as a matrix
 product over taps × channels, then bias, residual, and the SnakeBeta of whoever reads next. A
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from reference_impl.code2wav_layers import SnakeBeta
 
 @triton.jit(do_not_specialize=["steps"])
 def exchange_kernel(
-    buffer, state, slots, steps,
+    buffer, state, slots, steps, slot_stride,
     HISTORY: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A stream's history into the rows before its ``steps`` new ones, and the last rows of both into the history."""
@@ -29,7 +30,7 @@ def exchange_kernel(
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     mask = (row < HISTORY) & (channel < CHANNELS)
     here = buffer + stream.to(tl.int64) * (HISTORY + steps) * CHANNELS + channel
-    kept = state + tl.load(slots + stream) * (HISTORY * CHANNELS) + channel
+    kept = state + tl.load(slots + stream) * slot_stride + channel
     old = tl.load(kept + row * CHANNELS, mask=mask, other=0.0)
     later = row + steps
     shifted = tl.load(kept + later * CHANNELS, mask=mask & (later < HISTORY), other=0.0)
@@ -86,6 +87,35 @@ def convolution_kernel(
         tl.store(activated + flat, (clamped + 12582912.0 - 12582912.0).to(tl.int16), mask=mask)
 
 
+@triton.jit
+def depthwise_kernel(
+    x, weight, bias, history, slots, out, slot_stride,
+    STEPS: tl.constexpr, TAPS: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """See :func:`depthwise`. Program (stream, block of channels)."""
+    stream = tl.program_id(0)
+    channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    row = tl.arange(0, ROWS)[:, None]
+    inside = channel < CHANNELS
+    here = x + stream.to(tl.int64) * (STEPS * CHANNELS) + channel
+    kept = history + tl.load(slots + stream) * slot_stride + channel
+    total = tl.load(bias + channel, mask=inside, other=0.0).to(tl.float32) + tl.zeros((ROWS, BLOCK), tl.float32)
+    for tap in tl.static_range(TAPS):
+        source = row + tap - (TAPS - 1)  # below zero: in the history, whose last row is -1
+        fresh = tl.load(here + source * CHANNELS, mask=inside & (source >= 0) & (row < STEPS), other=0.0)
+        old = tl.load(kept + (source + TAPS - 1) * CHANNELS, mask=inside & (source < 0), other=0.0)
+        factor = tl.load(weight + tap * CHANNELS + channel, mask=inside, other=0.0).to(tl.float32)
+        total += tl.where(source < 0, old, fresh).to(tl.float32) * factor
+    # what the history becomes: its row is STEPS rows further on
+    later = row + STEPS - (TAPS - 1)
+    next_fresh = tl.load(here + later * CHANNELS, mask=inside & (later >= 0) & (row < TAPS - 1), other=0.0)
+    next_old = tl.load(kept + (row + STEPS) * CHANNELS, mask=inside & (later < 0), other=0.0)
+    tl.debug_barrier()  # the history is read by all before it is overwritten
+    tl.store(kept + row * CHANNELS, tl.where(later < 0, next_old, next_fresh), mask=inside & (row < TAPS - 1))
+    target = out + stream.to(tl.int64) * (STEPS * CHANNELS) + row * CHANNELS + channel
+    tl.store(target, total, mask=inside & (row < STEPS))
+
+
 @dataclass(frozen=True)
 class Convolution:
     """Weights [taps, inputs, up × outputs] of one convolution, whose input has ``history`` rows of the past."""
@@ -124,11 +154,7 @@ class Convolution:
         """
         taps, inputs, width = self.weight.shape
         count = streams * steps
-        if count <= 64:
-            block_m, block_n, warps = 32, 32, 4
-        else:
-            fitting = [size for size in (128, 64, 32) if width % size == 0]
-            block_m, block_n, warps = 128, [*fitting, 16][0], 8
+        block_m, block_n, warps = blocks(count, width)
         block_k = 64 if inputs % 64 == 0 else 32 if inputs % 32 == 0 else 16
         nothing = x
         convolution_kernel[(triton.cdiv(width, block_n), triton.cdiv(count, block_m))](
@@ -141,6 +167,14 @@ class Convolution:
         )  # fmt: skip
 
 
+def blocks(count: int, width: int) -> tuple[int, int, int]:
+    """Outputs that one program of :func:`convolution_kernel` computes, [rows, columns], and its warps."""
+    if count <= 64:
+        return 32, 32, 4
+    fitting = [size for size in (128, 64, 32) if width % size == 0]
+    return 128, [*fitting, 16][0], 8
+
+
 def exchange(buffer: Tensor, state: Tensor, slots: Tensor, streams: int, steps: int) -> None:
     """Put the histories of ``slots`` before the new rows in ``buffer`` [streams, history + steps, C], and renew them.
 
@@ -149,6 +183,21 @@ def exchange(buffer: Tensor, state: Tensor, slots: Tensor, streams: int, steps: 
     _, history, channels = state.shape
     block = min(128, triton.next_power_of_2(channels))
     exchange_kernel[(streams, triton.cdiv(channels, block))](
-        buffer, state, slots, steps, HISTORY=history, ROWS=triton.next_power_of_2(history), CHANNELS=channels,
-        BLOCK=block,
+        buffer, state, slots, steps, state.stride(0), HISTORY=history, ROWS=triton.next_power_of_2(history),
+        CHANNELS=channels, BLOCK=block,
     )  # fmt: skip
+
+
+def depthwise(x: Tensor, weight: Tensor, bias: Tensor, history: Tensor, slots: Tensor) -> Tensor:
+    """A causal convolution of every channel by itself: x [streams, steps, C] -> the same shape.
+
+    weight [taps, C]; bias [C]; history [all slots, taps - 1, C], which is renewed; slots [streams].
+    """
+    streams, steps, channels = x.shape
+    taps, out = len(weight), torch.empty_like(x)
+    block = min(64, triton.next_power_of_2(channels))
+    depthwise_kernel[(streams, triton.cdiv(channels, block))](
+        x, weight, bias, history, slots, out, history.stride(0), STEPS=steps, TAPS=taps, CHANNELS=channels,
+        ROWS=triton.next_power_of_2(max(steps, taps - 1)), BLOCK=block,
+    )  # fmt: skip
+    return out

@@ -28,6 +28,8 @@ class Tile:
     """How a program works: output ``columns``, the part of K it takes at a time (``groups`` × ``chunk``), warps.
 
     ``dot``: on the matrix units (rows are padded to 16); otherwise by plain multiplications, for one row.
+    ``ahead``: how many parts are asked for before the first is used, 1 or 2. ``turn``: programs begin at
+    different parts, for K that has whole ones only. The last two count in ``few_rows.py`` alone.
     """
 
     columns: int
@@ -35,6 +37,8 @@ class Tile:
     chunk: int
     warps: int
     dot: bool = True
+    ahead: int = 1
+    turn: bool = False
 
 
 @triton.jit
@@ -198,6 +202,7 @@ def linear(
     }
     grid = (triton.cdiv(n, tile.columns),)
     if tile.dot and weight.dtype == torch.bfloat16:
-        few_rows_kernel[grid](*arguments, **fixed, num_warps=tile.groups)
+        turn = tile.turn and k % (tile.groups * tile.chunk) == 0
+        few_rows_kernel[grid](*arguments, **fixed, AHEAD=tile.ahead, TURN=turn, num_warps=tile.groups)
     else:
         linear_kernel[grid](*arguments, **fixed, DOT=tile.dot, num_warps=tile.warps)

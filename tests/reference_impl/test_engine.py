@@ -76,7 +76,7 @@ def engine():
 def test_the_tiny_voice_says_what_it_can_follow(engine):
     can = engine.capabilities
     assert (can.clones, can.follows_instructions) == (False, False)
-    assert (can.task_types, can.languages) == (("CustomVoice", "Base"), ("english", "en", "auto"))
+    assert (can.task_types, can.languages) == (("CustomVoice", "VoiceDesign", "Base"), ("english", "en", "auto"))
 
 
 @pytest.fixture(scope="module")
@@ -160,11 +160,13 @@ def test_more_requests_than_rows_wait_and_then_the_queue_is_full(engine):
     assert all(s.wait().end.reason == "length" for s in sinks)
 
 
-@pytest.mark.parametrize(("budget_s", "most"), [(0.0, 1), (60.0, 6)])
-def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, monkeypatch, budget_s, most):
+@pytest.mark.parametrize(("budget_s", "prompts", "most"), [(0.0, 99, 1), (60.0, 99, 6), (60.0, 2, 2)])
+def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, monkeypatch, budget_s, prompts, most):
     done, prefill, step = [], engine._prefill, engine._step
     all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
+    (segment,) = engine._prompts.segments(request(0, TEXTS[0]))
+    monkeypatch.setattr(engine_module, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
 
     def counted(running):
         done.append("prompt")
@@ -174,7 +176,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
     monkeypatch.setattr(engine, "_prefill", counted)
     monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
     for i, sink in enumerate(sinks):
-        engine.submit(request(i, max_new_tokens=20), sink)
+        engine.submit(request(i, TEXTS[0], max_new_tokens=20), sink)
     all_wait.set()
     assert all(sink.wait().end.reason == "length" for sink in sinks)
     between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]

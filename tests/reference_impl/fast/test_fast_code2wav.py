@@ -44,8 +44,7 @@ def test_graphs_pieces_and_spare_streams() -> None:
     codes = generator.integers(0, 512, (3, 16, 4))
     with torch.inference_mode():
         together = graphs.push(codes, [2, 0, 3])
-        for slot in (0, 2, 3):
-            graphs.state.reset(slot)
+        graphs.reset([0, 2, 3])
         torch.cuda.synchronize()
         alone = np.concatenate([graphs.push(codes[1:2, :, t : t + 1], [0])[0] for t in range(4)])
     assert together.shape == (3, 4 * HOP)

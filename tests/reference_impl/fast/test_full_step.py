@@ -18,16 +18,18 @@ from reference_impl.fast.batch import FullStepBatch
 pytestmark = needs_cuda
 
 
-@pytest.mark.parametrize("hidden_size", [64, 96])
-@pytest.mark.parametrize("temperature", [None, 0.0])
-def test_codes_equal_eager(hidden_size: int, temperature: float | None) -> None:
+@pytest.mark.parametrize(
+    ("hidden_size", "temperature", "rows"), [(64, None, 5), (64, 0.0, 5), (96, None, 5), (96, 0.0, 5), (96, None, 20)]
+)
+def test_codes_equal_eager(hidden_size: int, temperature: float | None, rows: int) -> None:
+    """With 20 rows the talker's attention is cut otherwise than with 5."""
     model = small_model(hidden_size)
-    options = settings(5, temperature=temperature, predictor_temperature=temperature)
+    options = settings(rows, temperature=temperature, predictor_temperature=temperature)
     codes = []
     for kind in (DecodeBatch, FullStepBatch):
         batch = kind(model, options, FRAMES, pad_vector(model))
         with torch.inference_mode():
-            for seed in range(5):
+            for seed in range(rows):
                 enter(batch, seed, forced_frames=4 + seed)
         codes.append(steps(batch, FRAMES))
     np.testing.assert_array_equal(*codes)
@@ -59,6 +61,26 @@ def test_codes_equal_solo_and_in_company() -> None:
                     kept.append(result[rows[seed]])
     for seed, want in alone.items():
         np.testing.assert_array_equal(np.stack(together[seed]), want)
+
+
+def test_rows_that_leave_together() -> None:
+    model, codes = small_model(), []
+    for kind in (DecodeBatch, FullStepBatch):
+        batch = kind(model, settings(6), FRAMES, pad_vector(model))
+        with torch.inference_mode():
+            for seed in range(5):
+                enter(batch, seed)
+            first = steps(batch, 3)
+            assert batch.leave_all([0, 3]) == {0: 4}
+            enter(batch, 7)
+            second = steps(batch, 3)
+            assert batch.leave_all([0, 1]) == {0: 2, 1: 3}
+            third = steps(batch, 3)
+            assert batch.leave_all([0, 1]) == {}
+            enter(batch, 8)
+        codes.append([first, second, third, steps(batch, 3)])
+    for want, got in zip(*codes, strict=True):
+        np.testing.assert_array_equal(want, got)
 
 
 def test_two_steps_under_way() -> None:

@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
     find_spec("triton") is None, reason="Triton is not installed (it comes with CUDA builds of PyTorch)"
 )
 def test_products_and_draws() -> None:
-    files = [str(HERE / name) for name in ("test_linear.py", "test_drawing.py")]
+    names = ("test_linear.py", "test_drawing.py", "test_front.py", "test_prompt_heads.py", "test_gathered_prompts.py")
+    files = [str(HERE / name) for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", "float32 or ties"],
         env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},

@@ -55,6 +55,26 @@ def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
 
 
 @pytest.mark.skipif(INTERPRETED, reason="a Gluon kernel has no interpreter")
+@pytest.mark.parametrize(
+    ("parts", "ahead", "turn", "columns"), [(1, 2, True, 8), (2, 2, False, 32), (5, 1, True, 16), (5, 2, True, 32)]
+)
+def test_ways_to_read_ahead(parts: int, ahead: int, turn: bool, columns: int) -> None:
+    n, k, rows = 80, 256 * parts, 19
+    generator = torch.Generator(DEVICE).manual_seed(parts)
+    x, gain, weight = (
+        torch.randn(shape, generator=generator, device=DEVICE).bfloat16() for shape in ((rows, k), (k,), (2 * n, k))
+    )
+    out = torch.empty(rows, n, device=DEVICE, dtype=torch.bfloat16)
+    tile = Tile(columns, 4, 64, 4, ahead=ahead, turn=turn)
+    linear(x, (weight * k**-0.5).bfloat16(), out, rows, tile, gain=gain, eps=EPS, gated=True)
+    wide = x.double()
+    wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS) * gain.double()
+    gate, up = (wide @ (weight * k**-0.5).bfloat16().double().T).chunk(2, dim=-1)
+    want = F.silu(gate) * up
+    assert ((out.double() - want).norm() / want.norm()).item() < 6e-3
+
+
+@pytest.mark.skipif(INTERPRETED, reason="a Gluon kernel has no interpreter")
 def test_row_does_not_depend_on_its_neighbours() -> None:
     x, weight = (torch.randn(32, 256, device=DEVICE).bfloat16() for _ in range(2))
     tile = Tile(8, 4, 64, 4)
