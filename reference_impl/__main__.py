@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from omni_bench.arguments import port, process_id
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine_api import EngineLike
+from reference_impl.engine_process import LOG_FORMAT
+from reference_impl.remote_engine import EngineProcess
 from reference_impl.server import serve
 from reference_impl.settings import ServerSettings
 
@@ -19,10 +21,16 @@ from reference_impl.settings import ServerSettings
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until told to stop; the exit code: 0 after a clean stop, else the error's."""
     options = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     try:
         settings = ServerSettings.from_json(options.settings)
-        serve(lambda: _load_engine(settings), options.host, options.port, options.parent_pid)
+        process = EngineProcess() if settings.in_two_processes() else None
+        load = process.load if process else _load_engine
+        try:
+            serve(lambda: load(settings), options.host, options.port, options.parent_pid, settings.chat_token_ms)
+        finally:
+            if process:
+                process.end()
     except OmniBenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -41,7 +49,7 @@ def _load_engine(settings: ServerSettings) -> EngineLike:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m reference_impl",
-        description="Serve the reference implementation: POST /v1/audio/speech and friends.",
+        description="Serve the reference implementation: speech, streamed speech, WebSocket and chat forms.",
         epilog="example: python -m reference_impl --port 8091 --settings '{\"max_batch\": 16}'",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to bind (default: %(default)s)")

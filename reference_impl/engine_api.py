@@ -2,7 +2,8 @@
 
 The server (``server.py``) knows nothing of tensors and the engine (``engine.py``) nothing of
 HTTP; both know this file. ``submit`` is thread-safe; ``on_event`` is called from the
-engine's thread, in order, and must not block.
+engine's thread (or in the event loop, where the engine has a process of its own), in order, and
+must not block.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Capabilities:
 
     clones: bool = False
     follows_instructions: bool = False
-    task_types: tuple[str, ...] = ("CustomVoice", "Base")
+    task_types: tuple[str, ...] = ("CustomVoice", "VoiceDesign", "Base")
     languages: tuple[str, ...] = ("english", "en", "auto")
 
 
@@ -122,7 +123,9 @@ class EngineLike(Protocol):
     """What the server needs of an engine (tests use a fake one).
 
     An engine may also have ``capabilities`` (:class:`Capabilities`; without, the defaults hold) and
-    ``fault``, the name of what is broken in it on purpose.
+    ``fault``, the name of what is broken in it on purpose. One that is reached through the event loop
+    (:class:`reference_impl.remote_engine.RemoteEngine`) has ``attach()``, awaited before its first
+    request, and ``submit_async``, which is ``submit`` as a coroutine.
     """
 
     model_name: str

@@ -17,7 +17,7 @@ from aiohttp import web
 from omni_bench.errors import EngineError, OmniBenchError, TargetError
 from reference_impl.app import SERVER, SpeechServer, create_app
 from reference_impl.engine_api import EngineLike
-from reference_impl.settings import LISTENING_ON
+from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, LISTENING_ON
 
 __all__ = ["create_app", "serve"]
 
@@ -30,22 +30,31 @@ CONNECTIONS_TIMEOUT_S = 2.0
 BACKLOG = 1024  # a load client opens its whole pool at once
 
 
-def serve(engine_factory: Callable[[], EngineLike], host: str, port: int, parent_pid: int | None = None) -> None:
+def serve(
+    engine_factory: Callable[[], EngineLike],
+    host: str,
+    port: int,
+    parent_pid: int | None = None,
+    chat_token_ms: float = DEFAULT_CHAT_TOKEN_MS,
+) -> None:
     """Serve until SIGTERM, SIGINT, or the end of process ``parent_pid``. Call from the main thread.
 
     The port is bound first; until ``engine_factory`` (run in a thread) returns, /health
-    answers 503 "loading". Raises TargetError if the port cannot be bound, and what
-    ``engine_factory`` raises (anything but an OmniBenchError as EngineError).
+    answers 503 "loading". ``chat_token_ms``: see :func:`reference_impl.app.create_app`. Raises
+    TargetError if the port cannot be bound, ConfigError for a ``chat_token_ms`` out of range, and
+    what ``engine_factory`` raises (anything but an OmniBenchError as EngineError).
     """
-    asyncio.run(_serve(engine_factory, host, port, parent_pid))
+    app = create_app(chat_token_ms=chat_token_ms)
+    asyncio.run(_serve(app, engine_factory, host, port, parent_pid))
 
 
-async def _serve(engine_factory: Callable[[], EngineLike], host: str, port: int, parent_pid: int | None) -> None:
+async def _serve(
+    app: web.Application, engine_factory: Callable[[], EngineLike], host: str, port: int, parent_pid: int | None
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _request_stop, stop, signal.Signals(number).name)
-    app = create_app()
     runner = web.AppRunner(app, shutdown_timeout=CONNECTIONS_TIMEOUT_S)
     await runner.setup()
     watching = asyncio.create_task(_watch_parent(parent_pid, stop)) if parent_pid is not None else None
@@ -95,6 +104,9 @@ async def _run(server: SpeechServer, engine_factory: Callable[[], EngineLike], s
         except Exception as error:
             log.exception("the engine could not be loaded")
             raise EngineError(f"the engine could not be loaded: {type(error).__name__}: {error}") from error
+        attach = getattr(engine, "attach", None)
+        if attach is not None:
+            await attach()
         server.set_engine(engine)
         log.info("ready: model %s, voices %s", engine.model_name, ", ".join(engine.voices))
         await stopping

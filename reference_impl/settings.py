@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 from omni_bench.errors import ConfigError
 
@@ -20,8 +21,28 @@ DTYPES = ("auto", "float32", "bfloat16")
 BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
 """Presets whose weights come with the package, and where they are."""
 
+DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS = 5.0, 10_000.0
+"""Two hundred tokens a second: a sentence of twelve words is written in 60 ms."""
+
 LISTENING_ON = "listening on "
 """Goes before the server's own address in its log, which is how who launched it learns the port."""
+
+
+def check_engine_process(value: bool | str) -> None:
+    """Raise ConfigError for a value of ``reference.engine_process`` that is none."""
+    if not isinstance(value, bool) and value != "auto":
+        raise ConfigError(f"reference.engine_process={value!r}; valid: auto, true, false")
+
+
+def cuda_devices() -> int:
+    """Devices that the CUDA driver shows to this process, 0 without one. Takes no PyTorch, which takes seconds."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    return 0 if failed else count.value
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,9 @@ class ServerSettings:
     ``faults/catalogue.py``, which breaks this server on purpose (None: it works). ``graphs``:
     how a step is executed (``execution.py``); all but ``off`` need CUDA. ``buffers``: whether
     codes and states stay on the device between two steps of a frame, or go through the host.
+    ``chat_token_ms``: the pace at which the chat form's stand-in for a text model writes its tokens
+    (``chat_text.py``); 0 writes them as fast as it can. ``engine_process``: whether the engine gets
+    a process of its own beside the one that serves HTTP (``remote_engine.py``), see :meth:`in_two_processes`.
     """
 
     preset: str = "tiny"
@@ -72,6 +96,15 @@ class ServerSettings:
     fault: str | None = None
     graphs: str = "off"
     buffers: str = "device"
+    chat_token_ms: float = DEFAULT_CHAT_TOKEN_MS
+    engine_process: bool | str = "auto"
+
+    def in_two_processes(self) -> bool:
+        """Whether the engine gets a process of its own; ``auto``: where it runs on CUDA. Raises ConfigError."""
+        check_engine_process(self.engine_process)
+        if isinstance(self.engine_process, bool):
+            return self.engine_process
+        return self.device.startswith("cuda") or (self.device == "auto" and cuda_devices() > 0)
 
     def to_json(self) -> str:
         """The form passed to ``python -m reference_impl --settings``."""
@@ -94,7 +127,8 @@ class ServerSettings:
         for key, value in values.items():
             # JSON writes 1.0 as 1; a bool is an int to isinstance but never meant as one.
             accepted = types[key] | int if types[key] in (float, float | None) else types[key]
-            if not isinstance(value, accepted) or (isinstance(value, bool) and types[key] is not bool):
+            takes_bool = bool in (types[key], *get_args(types[key]))
+            if not isinstance(value, accepted) or (isinstance(value, bool) and not takes_bool):
                 wanted = getattr(types[key], "__name__", str(types[key]))
                 raise ConfigError(f"--settings: {key} must be of type {wanted}, not {type(value).__name__}: {value!r}")
         return cls(**values)

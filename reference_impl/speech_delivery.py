@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ log = logging.getLogger("reference_impl.server")
 
 # A client that reads nothing for this long has its stream broken off.
 WRITE_TIMEOUT_S = 120.0
+# What the transport's buffer (64 KiB until it asks for a pause) takes with the framing of a chunk and the headers.
+SMALL_WRITE_BYTES = 48 * 2**10
 # How often a request that hears nothing looks whether the engine still lives.
 ENGINE_CHECK_S = 5.0
 # Normalising a long text takes milliseconds, which other streams should not wait for.
@@ -42,6 +45,8 @@ LONG_TEXT_CHARS = 400
 
 class EventStream:
     """The engine's events of one request, handed from its thread to the event loop.
+
+    An engine in a process of its own (``remote_engine.py``) speaks in the event loop already.
 
     Use as ``async with``: leaving it before the last event cancels the request. ``on_finished``
     is called with the clean end before :meth:`next` returns it.
@@ -54,13 +59,18 @@ class EventStream:
         self._request = request
         self._on_finished = on_finished
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
+        self._looking: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> EventStream:
         """Submit. Raises ApiError: 400, 429 or 503."""
         try:
-            if len(self._request.text) > LONG_TEXT_CHARS:
+            submit_async = getattr(self._engine, "submit_async", None)
+            if submit_async is not None:
+                await submit_async(self._request, self._on_event)
+            elif len(self._request.text) > LONG_TEXT_CHARS:
                 await self._submit_in_thread()
             else:
                 self._engine.submit(self._request, self._on_event)
@@ -70,6 +80,7 @@ class EventStream:
             raise ApiError(429, str(error), code="queue_full", headers={"Retry-After": "1"}) from None
         except EngineDead as error:
             raise unavailable(str(error), "engine_dead") from None
+        self._look_again()
         return self
 
     async def _submit_in_thread(self) -> None:
@@ -85,32 +96,41 @@ class EventStream:
             self._engine.cancel(self._request.request_id)
 
     async def __aexit__(self, *_: object) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         if not self._ended:
             self._engine.cancel(self._request.request_id)
 
     def _on_event(self, event: Event) -> None:
+        if threading.get_ident() == self._thread:
+            self._events.put_nowait(event)
+            return
         try:
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
         except RuntimeError:
             if not self._loop.is_closed():  # closed: the server has gone, nobody listens
                 raise
 
+    def _look_again(self) -> None:
+        # one timer a request: a deadline around every wait for an event would cost as much as the wait
+        self._looking = self._loop.call_later(ENGINE_CHECK_S, self._look)
+
+    def _look(self) -> None:
+        """An engine that has ended without saying so fails the request."""
+        if self._engine.stats().alive or not self._events.empty():
+            self._look_again()
+        else:
+            self._events.put_nowait(Failed("the engine has ended"))
+
     async def next(self) -> Event:
         """The next event; a :class:`Failed` if the engine ended without saying so."""
-        while True:
-            try:
-                async with asyncio.timeout(ENGINE_CHECK_S):
-                    event = await self._events.get()
-            except TimeoutError:
-                if self._engine.stats().alive or not self._events.empty():
-                    continue
-                event = Failed("the engine has ended")
-            self._ended = not isinstance(event, AudioChunk)
-            if isinstance(event, Finished) and event.reason == "cancelled":
-                event = Failed("the engine cancelled the request")
-            if isinstance(event, Finished) and self._on_finished is not None:
-                self._on_finished(event)
-            return event
+        event = await self._events.get()
+        self._ended = not isinstance(event, AudioChunk)
+        if isinstance(event, Finished) and event.reason == "cancelled":
+            event = Failed("the engine cancelled the request")
+        if isinstance(event, Finished) and self._on_finished is not None:
+            self._on_finished(event)
+        return event
 
     def error(self, failed: Failed) -> ApiError:
         """The answer to a failure, as long as one can be given."""
@@ -120,8 +140,13 @@ class EventStream:
 
 
 class SpeechStream(web.StreamResponse):
-    """A streamed answer; ``broken_off`` tells that it did not come to its end."""
+    """A streamed answer; ``broken_off`` tells that it did not come to its end.
 
+    Its headers go with its first bytes: they are prepared when the first audio is there, and a packet
+    of their own would wake the client for nothing. (aiohttp before 3.12 does not know the attribute.)
+    """
+
+    _send_headers_immediately = False
     broken_off = False
 
 
@@ -189,7 +214,7 @@ class Delivery:
     ) -> None:
         pcm_bytes = 0
         while isinstance(event, AudioChunk):
-            await _write(response, framer.audio(event.pcm))
+            await self._write(response, framer.audio(event.pcm))
             if not pcm_bytes:
                 self.metrics.time_to_first_packet.observe(self._elapsed_s())
             pcm_bytes += len(event.pcm)
@@ -198,11 +223,22 @@ class Delivery:
             in_band = framer.failure(events.error(event).body()["error"])
             if in_band is None:
                 raise EngineError(event.message)
-            await _write(response, in_band)
+            await self._write(response, in_band)
         else:
-            await _write(response, framer.done(event))
+            await self._write(response, framer.done(event))
             self._finished(pcm_bytes)
         await response.write_eof()
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        if not data:
+            return
+        transport = self.request.transport
+        if transport is not None and len(data) < SMALL_WRITE_BYTES and not transport.get_write_buffer_size():
+            # what the socket does not take at once fits into the transport's buffer: nothing to wait for
+            await response.write(data)
+            return
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
+            await response.write(data)
 
     def _finished(self, pcm_bytes: int) -> None:
         self.metrics.request_duration.observe(self._elapsed_s())
@@ -210,12 +246,6 @@ class Delivery:
 
     def _elapsed_s(self) -> float:
         return time.perf_counter() - self.started_s
-
-
-async def _write(response: web.StreamResponse, data: bytes) -> None:
-    if data:
-        async with asyncio.timeout(WRITE_TIMEOUT_S):
-            await response.write(data)
 
 
 def break_off(request: web.Request) -> None:

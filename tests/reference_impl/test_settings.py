@@ -1,0 +1,70 @@
+"""Whether the engine gets a process of its own."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.errors import ConfigError
+from reference_impl import settings as settings_module
+from reference_impl.settings import ServerSettings, cuda_devices
+
+
+class Driver:
+    """A CUDA driver with ``count`` devices."""
+
+    def __init__(self, count, broken=0):
+        self.count, self.broken = count, broken
+
+    def cuInit(self, flags):
+        return self.broken
+
+    def cuDeviceGetCount(self, pointer):
+        pointer._obj.value = self.count
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("engine_process", "device", "devices", "two"),
+    [
+        ("auto", "auto", 0, False),
+        ("auto", "auto", 2, True),
+        ("auto", "cpu", 2, False),
+        ("auto", "cuda:1", 0, True),  # loading tells that it is not there
+        (True, "cpu", 0, True),
+        (False, "cuda", 1, False),
+    ],
+)
+def test_two_processes_where_they_pay_or_were_asked_for(monkeypatch, engine_process, device, devices, two):
+    monkeypatch.setattr(settings_module, "cuda_devices", lambda: devices)
+    assert ServerSettings(engine_process=engine_process, device=device).in_two_processes() is two
+
+
+@pytest.mark.parametrize("value", ["true", "", "True"])
+def test_a_word_that_is_none(value):
+    with pytest.raises(ConfigError, match=f"'{value}'; valid: auto, true, false"):
+        ServerSettings(engine_process=value).in_two_processes()
+
+
+@pytest.mark.parametrize(("driver", "count"), [(Driver(2), 2), (Driver(0), 0), (Driver(2, broken=100), 0)])
+def test_devices_are_those_of_the_driver(monkeypatch, driver, count):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
+    assert cuda_devices() == count
+
+
+def test_no_driver_is_no_device(monkeypatch):
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert cuda_devices() == 0
+
+
+@pytest.mark.parametrize(("override", "value"), [("true", True), ("false", False), ("auto", "auto")])
+def test_the_configuration_takes_all_three(override, value):
+    reference = compose([f"reference.engine_process={override}"]).reference
+    assert reference.engine_process is value or reference.engine_process == value == "auto"
+    text = ServerSettings(engine_process=reference.engine_process).to_json()
+    assert ServerSettings.from_json(text).engine_process == value
