@@ -15,13 +15,17 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from omni_bench.errors import ConfigError
+from reference_impl.chat_delivery import ChatRoute
 from reference_impl.engine_api import EngineLike, Finished, SpeechRequest
 from reference_impl.finished_codes import MAX_REQUESTS, FinishedCodes
 from reference_impl.http_errors import ApiError, bad_request, from_http_exception, shown, unavailable
 from reference_impl.reference_audio import decode_reference
 from reference_impl.server_metrics import ServerMetrics
+from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS
 from reference_impl.speech_api import TINY_VOICE, SpeechCall, parse_speech_call
 from reference_impl.speech_delivery import Delivery, EventStream
+from reference_impl.websocket_delivery import SocketRoute
 
 log = logging.getLogger("reference_impl.server")
 
@@ -32,7 +36,8 @@ KEEPALIVE_TIMEOUT_S = 3600.0  # a load client's pool may rest between two levels
 CLIENT_CLOSED_REQUEST = 499
 BROKEN_OFF = 500
 ROUTES = (
-    "POST /v1/audio/speech, GET /v1/audio/speech/{request_id}/codes, /v1/models, /v1/audio/voices, /health, /metrics"
+    "POST /v1/audio/speech, /v1/chat/completions, GET /v1/audio/speech/stream, /v1/audio/speech/{request_id}/codes, "
+    "/v1/models, /v1/audio/voices, /health, /metrics"
 )
 _request_id: ContextVar[str] = ContextVar("request_id")  # each request is a task of its own
 _SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -41,11 +46,12 @@ _SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 class SpeechServer:
     """State and handlers. ``engine`` is None while it loads; ``status`` tells why."""
 
-    def __init__(self, engine: EngineLike | None):
+    def __init__(self, engine: EngineLike | None, chat_token_ms: float = DEFAULT_CHAT_TOKEN_MS):
         self.engine = engine
+        self._chat_token_ms = chat_token_ms
         self.status = "loading" if engine is None else "ok"
         self._created_s = int(time.time())
-        self._metrics = ServerMetrics(lambda: self.engine)
+        self.measured = ServerMetrics(lambda: self.engine)
         self._sequence = itertools.count(1)
         self._told_ignored: set[str] = set()
         self._codes = FinishedCodes()
@@ -58,6 +64,8 @@ class SpeechServer:
         """Every route."""
         return [
             web.post("/v1/audio/speech", self.speech),
+            web.get("/v1/audio/speech/stream", SocketRoute(self, MAX_BODY_BYTES).answer),
+            web.post("/v1/chat/completions", ChatRoute(self, self._chat_token_ms).answer),
             web.get("/v1/audio/speech/{request_id}/codes", self.codes),
             web.get("/v1/models", self.models),
             web.get("/v1/audio/voices", self.voices),
@@ -68,18 +76,33 @@ class SpeechServer:
     async def speech(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/audio/speech. See :mod:`reference_impl.speech_api` for the fields."""
         started_s = time.perf_counter()
-        engine = self._ready()
-        body = await _read_body(request)
+        engine = self.ready()
+        body = await self.read_body(request)
         can = getattr(engine, "capabilities", TINY_VOICE)
         call = parse_speech_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, can)
         del body
-        self._tell_ignored(call)
-        reference = await _reference(call, engine.sample_rate_hz)
+        job = await self.job(call)
         call = replace(call, ref_audio=None)  # megabytes of text that nobody needs any more
-        request_id = _request_id.get()
-        # Two clients may send the same id; the engine must be able to tell them apart.
-        job = SpeechRequest(
-            request_id=f"{request_id}.{next(self._sequence)}",
+        headers = {"x-request-id": self.request_id(), "x-seed": str(call.seed)}
+        delivery = Delivery(request, call, headers, engine.sample_rate_hz, self.measured, started_s)
+        async with EventStream(engine, job, self.keep_codes) as events:
+            return await delivery.run(events)
+
+    def request_id(self) -> str:
+        """The id of the request that this task answers: the client's if it is sane, else one made here."""
+        return _request_id.get()
+
+    async def read_body(self, request: web.Request) -> bytes:
+        """The bounded body. Raises ApiError: 400 for an encoding, 408 if it does not come, 413 if too large."""
+        return await _read_body(request)
+
+    async def job(self, call: SpeechCall) -> SpeechRequest:
+        """What the engine gets for ``call``, any reference recording decoded. Raises ApiError (400, 503)."""
+        self._tell_ignored(call)
+        reference = await _reference(call, self.ready().sample_rate_hz)
+        return SpeechRequest(
+            # Two clients may send the same id; the engine must be able to tell them apart.
+            request_id=f"{self.request_id()}.{next(self._sequence)}",
             text=call.text,
             voice=call.voice,
             seed=call.seed,
@@ -89,15 +112,11 @@ class SpeechServer:
             reference_audio=reference,
             reference_text=call.ref_text,
         )
-        headers = {"x-request-id": request_id, "x-seed": str(call.seed)}
-        delivery = Delivery(request, call, headers, engine.sample_rate_hz, self._metrics, started_s)
 
-        def keep_codes(finished: Finished) -> None:
-            if finished.codes is not None:
-                self._codes.keep(request_id, finished.codes)
-
-        async with EventStream(engine, job, keep_codes) as events:
-            return await delivery.run(events)
+    def keep_codes(self, finished: Finished) -> None:
+        """Remember what a request spoke, under its id."""
+        if finished.codes is not None:
+            self._codes.keep(self.request_id(), finished.codes)
 
     async def codes(self, request: web.Request) -> web.Response:
         """GET /v1/audio/speech/{request_id}/codes: what a finished request spoke. Raises ApiError (404)."""
@@ -114,7 +133,7 @@ class SpeechServer:
     async def models(self, _: web.Request) -> web.Response:
         """GET /v1/models: the one model."""
         model = {
-            "id": self._ready().model_name,
+            "id": self.ready().model_name,
             "object": "model",
             "created": self._created_s,
             "owned_by": "omni-bench",
@@ -123,7 +142,7 @@ class SpeechServer:
 
     async def voices(self, _: web.Request) -> web.Response:
         """GET /v1/audio/voices, in vllm-omni's form."""
-        return web.json_response({"voices": list(self._ready().voices), "uploaded_voices": []})
+        return web.json_response({"voices": list(self.ready().voices), "uploaded_voices": []})
 
     async def health(self, _: web.Request) -> web.Response:
         """GET /health: 200 only while requests are taken."""
@@ -132,6 +151,7 @@ class SpeechServer:
         stats = self.engine.stats()
         describe = getattr(self.engine, "describe", dict)
         answer: dict[str, Any] = {
+            "engine_process": False,
             **describe(),
             "status": "ok" if stats.alive else "dead",
             "model": self.engine.model_name,
@@ -144,7 +164,7 @@ class SpeechServer:
 
     async def metrics(self, _: web.Request) -> web.Response:
         """GET /metrics for Prometheus."""
-        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=self.measured.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
@@ -154,12 +174,12 @@ class SpeechServer:
         _request_id.set(request_id)
         status = CLIENT_CLOSED_REQUEST
         try:
-            with self._metrics.in_flight.track_inprogress():
+            with self.measured.in_flight.track_inprogress():
                 response = await self._answer(request, handler)
             status = BROKEN_OFF if getattr(response, "broken_off", False) else response.status
         finally:
             resource = request.match_info.route.resource
-            self._metrics.count_request(resource.canonical if resource else "other", request.method, status)
+            self.measured.count_request(resource.canonical if resource else "other", request.method, status)
         if not response.prepared:
             response.headers["x-request-id"] = request_id
         return response
@@ -178,7 +198,8 @@ class SpeechServer:
             message = f"internal error; see the server's log for {_request_id.get()}"
             return ApiError(500, message, code="internal").response()
 
-    def _ready(self) -> EngineLike:
+    def ready(self) -> EngineLike:
+        """The engine. Raises ApiError (503) while it loads and when it is being stopped."""
         if self.engine is None or self.status != "ok":
             raise unavailable(f"the server is {self.status}", self.status)
         return self.engine
@@ -219,9 +240,15 @@ async def _read_body(request: web.Request) -> bytes:
 SERVER = web.AppKey("server", SpeechServer)
 
 
-def create_app(engine: EngineLike | None = None) -> web.Application:
-    """The application around ``engine``; None while it loads (then ``app[SERVER].set_engine``)."""
-    server = SpeechServer(engine)
+def create_app(engine: EngineLike | None = None, *, chat_token_ms: float = DEFAULT_CHAT_TOKEN_MS) -> web.Application:
+    """The application around ``engine``; None while it loads (then ``app[SERVER].set_engine``).
+
+    ``chat_token_ms``: the pace of the chat form's text (:mod:`reference_impl.chat_text`). Raises
+    ConfigError if it is not within 0 to 10 s.
+    """
+    if not 0 <= chat_token_ms <= MAX_CHAT_TOKEN_MS:
+        raise ConfigError(f"reference.chat_token_ms={chat_token_ms}: 0 to {MAX_CHAT_TOKEN_MS:g} ms a token")
+    server = SpeechServer(engine, chat_token_ms)
     app = web.Application(
         middlewares=[server.middleware],
         client_max_size=MAX_BODY_BYTES,

@@ -83,16 +83,21 @@ class RawFramer:
 
 
 class SseFramer:
-    """``speech.audio.delta`` events, then one ``speech.audio.done`` or ``speech.audio.error``."""
+    """``speech.audio.delta`` events, then one ``speech.audio.done`` or ``speech.audio.error``.
+
+    As in vllm-omni, an error says whether samples came before it, and what to do with them.
+    """
 
     content_type = "text/event-stream"
 
     def __init__(self, response_format: str, sample_rate_hz: int):
         self._format = response_format
+        self._partial = False
         self._raw = RawFramer(response_format, sample_rate_hz)
 
     def audio(self, pcm: bytes) -> bytes:
         """See :class:`Framer`."""
+        self._partial = self._partial or bool(pcm)
         audio = base64.b64encode(self._raw.audio(pcm)).decode()
         return sse_event({"type": "speech.audio.delta", "audio": audio, "response_format": self._format})
 
@@ -102,4 +107,5 @@ class SseFramer:
 
     def failure(self, error: dict[str, Any]) -> bytes:
         """See :class:`Framer`."""
-        return sse_event({"type": "speech.audio.error", "error": error})
+        partial = {"partial_audio": True, "action": "discard"} if self._partial else {"partial_audio": False}
+        return sse_event({"type": "speech.audio.error", "error": {**error, **partial}})

@@ -37,6 +37,37 @@ def fake():
 
 
 @pytest.fixture(scope="session")
+def hosted():
+    """The module ``hosted_engine.py`` beside this file: an engine behind the socket to an engine's process."""
+    return load_beside("hosted_engine")
+
+
+@pytest.fixture
+async def start_app(fake):
+    """``await start_app()`` starts a server and returns (client, engine): a fake one of ``options`` unless given.
+
+    ``chat_token_ms`` goes to the application, 0 unless given.
+    """
+    from aiohttp.test_utils import TestClient, TestServer
+
+    from reference_impl.app import create_app
+
+    started = []
+
+    async def start(engine=None, chat_token_ms=0.0, **options):
+        engine = engine or fake.FakeEngine(**options)
+        client = TestClient(TestServer(create_app(engine, chat_token_ms=chat_token_ms)))
+        await client.start_server()
+        started.append((client, engine))
+        return client, engine
+
+    yield start
+    for client, engine in started:
+        engine.stop()
+        await client.close()
+
+
+@pytest.fixture(scope="session")
 def released():
     """The module ``released_folder.py`` beside this file: writes released checkpoint folders."""
     return load_beside("released_folder")

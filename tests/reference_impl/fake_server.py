@@ -1,13 +1,15 @@
 """``python -m reference_impl`` with a fake engine: run as ``fake_server.py KIND [arguments...]``.
 
 KIND: ``ok``, ``gated`` (streams stop after their first chunk), ``wait:FILE`` (loading lasts
-until FILE is there), ``config``, ``checkpoint`` or ``bug`` (loading raises that), ``hang``
-(the engine's stop never returns).
+until FILE is there), ``config``, ``checkpoint`` or ``bug`` (loading raises that), ``vanish`` (loading
+ends the process), ``hang`` (the engine's stop never returns). With ``--fd`` it is the engine's process.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
 import time
 import types
@@ -28,10 +30,13 @@ def build_engine(settings):
         raise CheckpointError("talker.safetensors: no such file")
     if KIND == "bug":
         raise RuntimeError("out of memory")
+    if KIND == "vanish":
+        os.kill(os.getpid(), signal.SIGKILL)
     if KIND.startswith("wait:"):
         while not Path(KIND[5:]).exists():
             time.sleep(0.05)
     engine = fake_engine.FakeEngine(chunks=50, gated=KIND == "gated")
+    engine.fault = settings.fault
     if KIND == "hang":
         engine.stop = lambda: time.sleep(1000)
     return engine
@@ -41,6 +46,13 @@ module = types.ModuleType("reference_impl.engine")
 module.build_engine = build_engine
 sys.modules["reference_impl.engine"] = module
 
-from reference_impl.__main__ import _exit, main  # noqa: E402
+if sys.argv[2] == "--fd":
+    from reference_impl import engine_process
 
-_exit(main(sys.argv[2:]))
+    engine_process.main(sys.argv[2:])
+
+from reference_impl import __main__ as server  # noqa: E402
+from reference_impl.remote_engine import EngineProcess  # noqa: E402
+
+server.EngineProcess = lambda: EngineProcess([sys.executable, __file__, KIND, "--fd"])
+server._exit(server.main(sys.argv[2:]))

@@ -24,14 +24,18 @@ SPEECH = "/v1/audio/speech"
 BODY = {"model": "tiny", "input": "Hello.", "voice": "alba", "seed": 5}
 
 
-@pytest.fixture
-async def start(fake):
-    """Start a server on an engine (made from keyword arguments unless given); yields (client, engine)."""
+@pytest.fixture(params=["here", "hosted"])
+async def start(fake, hosted, request):
+    """Start a server on an engine (made from keyword arguments unless given); yields (client, engine).
+
+    The engine is in the server's hands, or behind the socket to an engine's process.
+    """
     clients, engines = [], []
 
     async def _start(engine="make", **options):
         engine = fake.FakeEngine(**options) if engine == "make" else engine
-        client = TestClient(TestServer(create_app(engine)))
+        hosts = request.param == "hosted" and engine is not None
+        client = TestClient(TestServer(create_app(await hosted.HostThread(engine).remote() if hosts else engine)))
         await client.start_server()
         clients.append(client)
         engines.append(engine)
@@ -154,6 +158,32 @@ async def test_ignored_fields_are_told_once(start, caplog):
     assert len(told) == 2 and told[0].startswith("ref_audio") and told[1].startswith("instructions")
 
 
+async def test_what_vllm_bench_sends_for_seed_tts_is_taken(start, caplog):
+    """The body of its openai-audio-speech backend, on a connection of its own, for a voice that does not clone."""
+    client, engine = await start()
+    body = {
+        "model": "tiny",
+        "input": "Hello.",
+        "stream": True,
+        "stream_format": "audio",
+        "response_format": "pcm",
+        "ref_audio": f"data:audio/wav;base64,{recording(np.arange(-12000, 12000))}",
+        "ref_text": "Hi.",
+        "task_type": "Base",
+        "language": "English",
+        "max_new_tokens": 2048,
+    }
+    headers = {"Connection": "close", "Authorization": "Bearer None"}
+    for _ in range(2):
+        response = await client.post(SPEECH, json=body, headers=headers)
+        assert (response.status, response.content_type) == (200, "audio/pcm")
+        assert len(await response.read()) == 3 * 3840
+    job = engine.requests[0]
+    assert (job.reference_audio, job.reference_text, job.language) == (None, None, "English")
+    told = [record.getMessage() for record in caplog.records if "is ignored" in record.getMessage()]
+    assert len(told) == 2 and told[0].startswith("ref_audio") and told[1].startswith("ref_text")
+
+
 def recording(samples):
     """Base64 of a 24 kHz WAV file."""
     file = io.BytesIO()
@@ -229,7 +259,8 @@ async def test_while_the_engine_loads(start, fake):
 async def test_a_dead_engine(start):
     client, engine = await start()
     engine.stop()
-    response = await client.get("/health")
+    while (response := await client.get("/health")).status == 200:
+        await asyncio.sleep(0.05)  # an engine's process tells it with its next report
     assert response.status == 503 and (await response.json())["status"] == "dead"
     await error_of(await client.post(SPEECH, json=BODY), 503, code="engine_dead")
 

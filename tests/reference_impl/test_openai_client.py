@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import io
+import json
 import wave
 
 import openai
@@ -50,6 +53,33 @@ async def test_whole_wav(speech):
     with wave.open(io.BytesIO(response.content)) as reader:
         assert reader.getframerate() == 24000
         assert reader.readframes(10**6) == engine.expected(12)
+
+
+async def test_server_sent_events(speech):
+    client, engine = speech
+    async with client.audio.speech.with_streaming_response.create(
+        model="tiny", voice="alba", input="Hello there.", response_format="pcm", stream_format="sse",
+        extra_body={"seed": 13},
+    ) as response:  # fmt: skip
+        lines = [line async for line in response.iter_lines()]
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == engine.expected(13)
+    assert events[-1]["type"] == "speech.audio.done" and events[-1]["usage"]["total_tokens"] > 0
+
+
+async def test_everyone_gets_their_own_audio(speech):
+    client, engine = speech
+
+    async def speak(seed: int) -> bytes:
+        extra = {"stream": True, "stream_format": "audio", "seed": seed}
+        async with client.audio.speech.with_streaming_response.create(
+            model="tiny", voice="alba", input="Hello there.", response_format="pcm", extra_body=extra
+        ) as response:
+            return await response.read()
+
+    assert await asyncio.gather(*map(speak, range(16))) == [engine.expected(seed) for seed in range(16)]
 
 
 async def test_models(speech):

@@ -98,6 +98,25 @@ def test_an_instruction_comes_first(spoken):
     assert torch.equal(built(deaf, request(instructions="Slowly."))[2].embeds, plain.embeds)
 
 
+def test_several_at_once_are_what_each_is_alone(spoken):
+    builder = ReleasedPrompts(spoken)
+    requests = [
+        request(),
+        request("One, two, three, four.", streaming_text=True, language="english"),
+        request("Well!", voice="eric", instructions="Slowly."),
+        request("Yes.", streaming_text=True),
+    ]
+    segments = [segment for one in requests for segment in builder.segments(one)]
+    with torch.inference_mode():
+        alone = [builder.build(segment) for segment in segments]
+        together = builder.build_all(segments)
+    for one, other, segment in zip(alone, together, segments, strict=True):
+        torch.testing.assert_close(other.embeds, one.embeds)
+        torch.testing.assert_close(other.trailing, one.trailing)
+        assert other.positions.tolist() == one.positions.tolist()
+        assert other.next_position == one.next_position == segment.length
+
+
 @pytest.mark.parametrize(
     ("voice", "language", "tag"),
     [

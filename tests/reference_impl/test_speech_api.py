@@ -116,6 +116,20 @@ def test_an_engine_that_follows_instructions_gets_them():
     assert call.ignored == ("ref_audio", "ref_text")
 
 
+def test_the_first_of_references_is_the_reference():
+    call = parse(can=CLONES, references=[{"audio_path": "UklG", "text": "Hi."}, {"audio_path": "other"}])
+    assert (call.ref_audio, call.ref_text) == ("UklG", "Hi.")
+    call = parse(can=CLONES, ref_audio="mine", references=[{"audio_path": "UklG", "text": "Hi."}])
+    assert (call.ref_audio, call.ref_text) == ("mine", None)
+    assert parse(references=[{"audio_path": "UklG"}]).ignored == ("ref_audio",)
+    assert parse(can=CLONES, references=[]).ref_audio is None
+
+
+def test_the_tiny_voice_takes_a_designed_voice_for_its_own():
+    call = parse(task_type="voicedesign", instructions="A deep voice.")
+    assert (call.instructions, call.ignored) == (None, ("instructions",))
+
+
 def test_an_empty_guide_is_none():
     call = parse(can=CLONES, ref_audio="", ref_text="")
     assert (call.ref_audio, call.ref_text, call.ignored) == (None, None, ())
@@ -177,8 +191,11 @@ def test_speed_one_is_the_only_speed():
         ({"seed": True}, "seed", "must be an integer, not a boolean"),
         ({"max_new_tokens": 0}, "max_new_tokens", "valid: 1 to 4096"),
         ({"max_new_tokens": 4097}, "max_new_tokens", "valid: 1 to 4096"),
-        ({"task_type": "VoiceDesign"}, "task_type", "not supported; valid: CustomVoice, Base"),
-        ({"task_type": "Song"}, "task_type", "valid: CustomVoice"),
+        ({"task_type": "Song"}, "task_type", "not supported; valid: CustomVoice, VoiceDesign, Base"),
+        ({"references": "UklG"}, "references", "must be an array of objects, not a string"),
+        ({"references": ["UklG"]}, "references", "must be an array of objects"),
+        ({"references": [{"audio_path": 1}]}, "references[0].audio_path", "must be a string, not an integer"),
+        ({"references": [{"text": "\ud800"}]}, "references[0].text", "surrogate"),
         ({"language": "German"}, "language", "valid: english, en, auto"),
         ({"ref_audio": {"url": "x"}}, "ref_audio", "must be a string, not an object"),
         ({"ref_text": 3}, "ref_text", "must be a string"),

@@ -61,6 +61,11 @@ def test_sse_deltas_hold_the_stream(response_format, header):
 
 
 def test_an_sse_error_is_an_event():
-    event = SseFramer("pcm", 24000).failure({"message": "it broke\nbadly"})
+    framer = SseFramer("pcm", 24000)
+    event = framer.failure({"message": "it broke\nbadly"})
     assert event.endswith(b"\n\n") and event.count(b"\n") == 2
-    assert json.loads(event[6:]) == {"type": "speech.audio.error", "error": {"message": "it broke\nbadly"}}
+    error = {"message": "it broke\nbadly", "partial_audio": False}
+    assert json.loads(event[6:]) == {"type": "speech.audio.error", "error": error}
+    framer.audio(PCM)
+    error |= {"partial_audio": True, "action": "discard"}
+    assert json.loads(framer.failure({"message": "it broke\nbadly"})[6:])["error"] == error
