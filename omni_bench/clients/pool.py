@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
@@ -22,6 +23,16 @@ class WireOptions:
     stall_timeout_s: float = 20.0
 
 
+class WebSocket(aiohttp.ClientWebSocketResponse):
+    """A WebSocket that remembers the headers with which the server agreed to it."""
+
+    def __init__(
+        self, reader: Any, writer: Any, protocol: Any, response: aiohttp.ClientResponse, *more: Any, **named: Any
+    ):
+        super().__init__(reader, writer, protocol, response, *more, **named)
+        self.upgrade_headers = response.headers
+
+
 def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.ClientSession:
     """A session without limits, cookies, proxies or decompression of its own. Close it after use.
 
@@ -37,6 +48,7 @@ def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.Cl
         headers=headers,
         auto_decompress=False,
         read_bufsize=READ_BUFFER_BYTES,
+        ws_response_class=WebSocket,
     )
 
 

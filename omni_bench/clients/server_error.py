@@ -10,6 +10,7 @@ from typing import Any
 from omni_bench.text import shorten
 
 MESSAGE_LIMIT_CHARS = 500
+ERROR_BODY_LIMIT_BYTES = 64 * 1024  # what is read of a body that is not audio
 TAIL_BYTES = 16 * 1024  # an error object that ends a stream is looked for in this much of its end
 MAX_CANDIDATES = 16  # places in that tail that are tried, so that a hostile tail costs nothing
 

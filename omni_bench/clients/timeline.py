@@ -25,11 +25,11 @@ class RequestError:
 ERROR_KINDS = (
     "connect",  # no connection could be made
     "http_status",  # status other than 200
-    "content_type",  # 200 with a content type the client did not ask for
+    "content_type",  # 200 with content the client did not ask for, or that breaks the rules of its wire form
     "in_band_error",  # 200, then an error object in the stream
     "disconnected",  # the connection ended without a clean end of stream
     "timeout",  # the client's own deadline passed, of the whole request or of a pause in its audio
-    "too_large",  # more audio than the configured bound
+    "too_large",  # more audio or text than the bound
     "cancelled",  # the run was interrupted
 )
 
@@ -47,7 +47,15 @@ class Timeline:
     ``chunk_arrived_ns[i]`` and ``chunk_bytes[i]``: arrival and payload bytes of the i-th
     audio read (a read returns what has arrived, but never goes beyond the end of an HTTP
     chunk). ``chunk_ends[i]``: whether the i-th read ended an HTTP chunk; empty if every read
-    did, which is how a body without chunks is recorded, and every body by schema 1.0.
+    did, which is how a body without chunks is recorded, and every body by schema 1.0. Where audio
+    comes in events (server-sent events, WebSocket messages), an event's audio is one read that is a
+    chunk: it arrives with the event's last byte, as half of an event cannot be played.
+
+    Of chat: ``text_arrived_ns[i]``: arrival of the i-th text delta that is not empty;
+    ``text_tokens[i]``: of how many tokens it is, empty unless the server says so of every delta.
+    ``reply_text``: all deltas together, None where no text was to come. ``completion_tokens``: text
+    tokens by the server's own count. ``server_request_id``: what the server calls the request, in a
+    header or in the body; None if it does not say.
     """
 
     request_id: str
@@ -69,6 +77,11 @@ class Timeline:
     error: RequestError | None
     warmup: bool = False
     chunk_ends: tuple[bool, ...] = ()
+    text_arrived_ns: tuple[int, ...] = ()
+    text_tokens: tuple[int, ...] = ()
+    reply_text: str | None = None
+    completion_tokens: int | None = None
+    server_request_id: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -82,6 +95,13 @@ class Timeline:
         if finished is None:
             raise ValueError(f"request {self.request_id} has neither ended_ns nor failed_ns")
         return finished
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Text tokens of the reply: the server's own count, else the sum over its deltas, else None."""
+        if self.completion_tokens is not None:
+            return self.completion_tokens
+        return sum(self.text_tokens) if self.text_tokens else None
 
     @property
     def audio_bytes(self) -> int:

@@ -22,9 +22,18 @@ _OPTIONAL_INT_FIELDS = (
     "failed_ns",
     "sample_rate_hz",
     "http_status",
+    "completion_tokens",
 )
-_INT_LIST_FIELDS = ("chunk_arrived_ns", "chunk_bytes")
-_ADDED_FIELDS = {"chunk_ends": ()}  # not in lines of schema 1.0
+_OPTIONAL_TEXT_FIELDS = ("reply_text", "server_request_id")
+_INT_LIST_FIELDS = ("chunk_arrived_ns", "chunk_bytes", "text_arrived_ns", "text_tokens")
+_ADDED_FIELDS = {
+    "chunk_ends": (),  # not in lines of schema 1.0; the rest not before 1.4
+    "text_arrived_ns": (),
+    "text_tokens": (),
+    "reply_text": None,
+    "completion_tokens": None,
+    "server_request_id": None,
+}
 
 
 def timeline_to_dict(timeline: Timeline) -> dict[str, Any]:
@@ -61,12 +70,16 @@ def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
         known["concurrency"] = level_of(values)
     for name in _OPTIONAL_INT_FIELDS:
         _expect(known, name, known[name] is None or _is_int(known[name]), "an integer or null")
+    for name in _OPTIONAL_TEXT_FIELDS:
+        _expect(known, name, known[name] is None or isinstance(known[name], str), "a string or null")
     for name in _INT_LIST_FIELDS:
         is_ints = isinstance(known[name], (list, tuple)) and all(_is_int(item) for item in known[name])
         _expect(known, name, is_ints, "a list of integers")
         known[name] = tuple(known[name])
     same_length = len(known["chunk_arrived_ns"]) == len(known["chunk_bytes"])
     _expect(known, "chunk_bytes", same_length, "as long as chunk_arrived_ns")
+    tokens_fit = len(known["text_tokens"]) in (0, len(known["text_arrived_ns"]))
+    _expect(known, "text_tokens", tokens_fit, "empty or as long as text_arrived_ns")
     ends = known["chunk_ends"]
     is_flags = isinstance(ends, (list, tuple)) and all(isinstance(item, bool) for item in ends)
     _expect(known, "chunk_ends", is_flags, "a list of true and false")

@@ -16,10 +16,15 @@ from omni_bench.load.plan import LevelPlan, PlannedRequest
 
 @dataclass(frozen=True)
 class LevelJob:
-    """All that the worker needs for one level. ``api_key_env`` names a variable; the key itself is never sent."""
+    """All that the worker needs for one level.
+
+    ``kind``: the wire form, of :data:`omni_bench.clients.forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
+    variable; the key itself is never sent.
+    """
 
     plan: LevelPlan
-    speech_url: str
+    kind: str
+    url: str
     health_url: str
     spool_dir: str
     options: WireOptions
@@ -42,7 +47,8 @@ class LevelJob:
                 concurrency=level_of(plan),
                 max_in_flight=plan["max_in_flight"],
             ),
-            speech_url=values["speech_url"],
+            kind=values["kind"],
+            url=values["url"],
             health_url=values["health_url"],
             spool_dir=values["spool_dir"],
             options=WireOptions(**values["options"]),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.clients.openai_speech import build_body
+from omni_bench.clients.forms import FORMS
 from omni_bench.errors import ConfigError, DatasetError
 from omni_bench.levels import Level, level_name
 
@@ -124,7 +124,7 @@ def planned_request(
     return PlannedRequest(
         request_id=request_id,
         prompt_id=prompt.id,
-        body=build_body(prompt, client, seed),
+        body=FORMS[client.kind].build_body(prompt, client, seed),
         seed=seed,
         warmup=warmup,
         scheduled_offset_ns=scheduled_offset_ns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from omni_bench.clients.openai_speech import SAMPLE_WIDTH_BYTES
+from omni_bench.clients.decoding import SAMPLE_WIDTH_BYTES
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.levels import Level
 from omni_bench.load.lag import LoopLag

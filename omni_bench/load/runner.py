@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omni_bench.clients.forms import FORMS
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.clients.urls import server_root, speech_url, url_problem
+from omni_bench.clients.urls import server_root, url_problem
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.load.events import (
     LevelDone,
@@ -107,7 +108,8 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
     check_api_key(client)
     return LevelJob(
         plan=plan,
-        speech_url=speech_url(base_url),
+        kind=client.kind,
+        url=FORMS[client.kind].url(base_url),
         health_url=server_root(base_url) + "/" + health_path.lstrip("/"),
         spool_dir=str(spool_dir.absolute()),
         options=WireOptions(

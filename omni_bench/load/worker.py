@@ -28,7 +28,8 @@ from typing import Any
 import aiohttp
 
 from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.forms import FORMS
 from omni_bench.clients.pool import open_session, warm_pool
 from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import StoreError
@@ -105,7 +106,8 @@ class LevelRun:
         self._connect_failures_in_a_row = 0
         self._connections = self._first_connections()
         planned = job.plan.warmup + job.plan.measured
-        self._payloads = {request.request_id: json.dumps(request.body).encode() for request in planned}
+        self._form = FORMS[job.kind]
+        self._payloads = {request.request_id: self._form.encode(request.body) for request in planned}
 
     async def run(self) -> None:
         """Do the level; the last event is ``level_done``. Raises StoreError when the audio cannot be written."""
@@ -145,7 +147,7 @@ class LevelRun:
         return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
 
     async def _open_connections(self, session: aiohttp.ClientSession) -> None:
-        if self._stopped() is not None:
+        if self._stopped() is not None or not self._form.keeps_connections:
             return
         with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
             async with self._abort.deadline(self._job.options.connect_timeout_s):
@@ -158,16 +160,17 @@ class LevelRun:
 
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
             self._events.put(RequestStarted(request.request_id, request.prompt_id, request.warmup))
-            timeline, audio = await stream_request(
-                session,
-                self._job.speech_url,
-                request,
-                self._payloads[request.request_id],
+            call = Call(
+                session=session,
+                url=self._job.url,
+                planned=request,
+                payload=self._payloads[request.request_id],
                 concurrency=concurrency,
                 scheduled_ns=scheduled_ns,
                 options=self._job.options,
                 abort=self._abort,
             )
+            timeline, audio = await self._form.send(call)
             if not request.warmup and (timeline.ok or audio):
                 self._audio[request.request_id] = audio
             self._note_connect_failure(timeline)
@@ -189,11 +192,14 @@ class LevelRun:
         return result
 
     def _without_key(self, timeline: Timeline) -> Timeline:
-        """Some servers repeat a refused key in their message; it must not get into a run folder."""
-        if self._api_key is None or timeline.error is None:
+        """Some servers repeat a refused key in what they say; it must not get into a run folder."""
+        if self._api_key is None:
             return timeline
-        message = timeline.error.message.replace(self._api_key, "***")
-        return replace(timeline, error=replace(timeline.error, message=message))
+        texts = {name: getattr(timeline, name) for name in ("reply_text", "server_request_id")}
+        hidden = {name: text.replace(self._api_key, "***") for name, text in texts.items() if text is not None}
+        if timeline.error is not None:
+            hidden["error"] = replace(timeline.error, message=timeline.error.message.replace(self._api_key, "***"))
+        return replace(timeline, **hidden) if hidden else timeline
 
     def _note_connect_failure(self, timeline: Timeline) -> None:
         """Give up what is unsent once twice as many requests in a row as there are slots got no connection.

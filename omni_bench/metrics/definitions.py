@@ -28,7 +28,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     Metric("stall_s", "s", "lower", "time a player that starts at the first audio stands still"),
     Metric("prebuffer_s", "s", "lower", "smallest start delay after the first audio that plays without a stall"),
     Metric("ttft_ms", "ms", "lower", "time to first text delta − started (omni chat)"),
-    Metric("tpot_ms", "ms", "lower", "time per output token after the first (omni chat)"),
+    Metric("tpot_ms", "ms", "lower", "time per output token after the first, by the server's count (omni chat)"),
     Metric("itl_ms", "ms", "lower", "gaps between text deltas (omni chat)"),
 )
 
@@ -40,6 +40,7 @@ LEVEL_METRICS: tuple[Metric, ...] = (
         "higher",
         "the same over the time with the target concurrency in flight (open loop: first to last scheduled start)",
     ),
+    Metric("tokens_per_s", "1/s", "higher", "text tokens of valid requests / (last ended − first started) (omni chat)"),
     Metric("requests_per_s", "1/s", "higher", "valid requests / (last ended − first started)"),
     Metric("e2el_intercept_ms", "ms", "lower", "fixed cost: Theil–Sen intercept of E2EL over audio length"),
     Metric("e2el_slope", "", "lower", "marginal real-time factor: Theil–Sen slope of E2EL over audio length"),

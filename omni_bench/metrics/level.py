@@ -209,6 +209,7 @@ def summarise_level(
         scalars={
             "audio_per_s": rates.audio_per_s,
             "audio_per_s_steady": rates.audio_per_s_steady,
+            "tokens_per_s": rates.tokens_per_s,
             "requests_per_s": rates.requests_per_s,
             "e2el_intercept_ms": fit.intercept_ms if fit is not None else None,
             "e2el_slope": fit.slope if fit is not None else None,
@@ -233,7 +234,8 @@ def _invalid_reasons(requests: int, errors: Counter[str], faulty: int, faults: C
     if errors:
         reasons.append(f"{errors.total()} of {requests} requests failed ({_counts(errors)})")
     if faulty:
-        reasons.append(f"{faulty} of {requests} requests have invalid audio ({_counts(faults)})")
+        what = "an invalid answer" if "no_text" in faults else "invalid audio"
+        reasons.append(f"{faulty} of {requests} requests have {what} ({_counts(faults)})")
     return tuple(reasons)
 
 

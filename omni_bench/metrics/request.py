@@ -9,6 +9,7 @@ from omni_bench.clients.timeline import Timeline
 from omni_bench.errors import StoreError
 from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
 from omni_bench.metrics.stalls import playback, sample_played_ns
+from omni_bench.metrics.text import itl_ms, tpot_ms, ttft_ms
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
@@ -18,9 +19,9 @@ NS_PER_S = 1e9
 class RequestMetrics:
     """Metrics of :data:`omni_bench.metrics.definitions.REQUEST_METRICS`; None (or empty) where there is none.
 
-    ``stalls`` is how many pauses make up ``stall_s``. The text metrics are of omni chat and
-    None for speech. All are None for a request that failed: only successful requests have a
-    performance.
+    ``stalls`` is how many pauses make up ``stall_s``. The text metrics are of omni chat and None for
+    speech; a reply of text alone has only those, queue and E2EL. All are None for a request that
+    failed: only successful requests have a performance.
     """
 
     request_id: str
@@ -84,6 +85,9 @@ def request_metrics(timeline: Timeline, pcm: bytes | None) -> RequestMetrics:
         stalls=played.stalls if played is not None else None,
         stall_s=played.stall_s if played is not None else None,
         prebuffer_s=played.prebuffer_s if played is not None else None,
+        ttft_ms=ttft_ms(timeline),
+        tpot_ms=tpot_ms(timeline),
+        itl_ms=itl_ms(timeline),
     )
 
 

@@ -26,6 +26,7 @@ INVALID_REASONS = (
     "trailing_audio",  # stale audio after the end (metrics/trailing.py)
     "repeated_audio",  # the same samples twice (metrics/repeats.py)
     "shared_audio",  # samples of another request (metrics/shared_audio.py)
+    "no_text",  # a chat reply without the text that was asked for
     "unchecked",  # the samples were lost (the load worker was killed): nobody can say what they were
 )
 
@@ -81,9 +82,10 @@ def speaking_time(text: str, language: str) -> SpeakingTime:
     )
 
 
-def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str, language: str) -> tuple[str, ...]:
+def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str | None, language: str) -> tuple[str, ...]:
     """Names from :data:`INVALID_REASONS` of what is wrong with the audio of ``text``; empty if nothing is.
 
+    ``text``: None if nobody knows what was to be said, so that no length is too short or too long.
     ``audio``: s16le mono bytes as received, or samples [n] as int16, or as float in −1..1.
     """
     reasons = []
@@ -102,15 +104,17 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str, lang
         reasons.append("non_finite")
     if first_audible_sample(samples, sample_rate_hz) is None:
         reasons.append("silent")
-    limits = speaking_time(text, language)
-    duration_s = len(samples) / sample_rate_hz
-    if duration_s < limits.shortest_s:
-        reasons.append("truncated")
-    if duration_s > limits.longest_s:
-        reasons.append("runaway")
+    if text is not None:
+        reasons += _length_faults(len(samples) / sample_rate_hz, speaking_time(text, language))
     if finite.any() and np.mean(np.abs(samples[finite]) >= FULL_SCALE) > CLIPPED_SHARE:
         reasons.append("clipped")
     return in_order(reasons)
+
+
+def _length_faults(duration_s: float, limits: SpeakingTime) -> list[str]:
+    if duration_s < limits.shortest_s:
+        return ["truncated"]
+    return ["runaway"] if duration_s > limits.longest_s else []
 
 
 def delivery_faults(timeline: Timeline) -> tuple[str, ...]:

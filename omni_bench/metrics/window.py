@@ -15,11 +15,15 @@ STEADY_COVERAGE = 0.90
 
 @dataclass(frozen=True)
 class Throughput:
-    """Seconds of audio and requests per second; None where the window does not exist."""
+    """Seconds of audio, requests and text tokens per second; None where the window does not exist.
+
+    ``tokens_per_s`` is None too unless every request says how many tokens it has.
+    """
 
     audio_per_s: float | None
     audio_per_s_steady: float | None
     requests_per_s: float | None
+    tokens_per_s: float | None = None
 
 
 def throughput(timelines: Sequence[Timeline], concurrency: Level, faulty: Collection[str] = ()) -> Throughput:
@@ -32,18 +36,27 @@ def throughput(timelines: Sequence[Timeline], concurrency: Level, faulty: Collec
     """
     successful = [timeline for timeline in timelines if timeline.ok]
     valid = [timeline for timeline in successful if timeline.request_id not in faulty]
+    spoken = any(timeline.sample_rate_hz is not None for timeline in valid)  # else they are of text alone
     steady = steady_window(timelines, concurrency)
-    audio_per_s = requests_per_s = steady_rate = None
+    audio_per_s = requests_per_s = tokens_per_s = steady_rate = None
     if valid:
         start_ns = min(timeline.started_ns for timeline in timelines)
         window_s = (max(timeline.finished_ns for timeline in successful) - start_ns) / NS_PER_S
         if window_s > 0:
-            audio_per_s = sum(audio_between(timeline, None, None) for timeline in valid) / window_s
+            audio_per_s = sum(audio_between(timeline, None, None) for timeline in valid) / window_s if spoken else None
             requests_per_s = len(valid) / window_s
-    if steady is not None and valid:
+            tokens = [timeline.output_tokens for timeline in valid]
+            if None not in tokens:
+                tokens_per_s = sum(tokens) / window_s
+    if steady is not None and spoken:
         audio_s = sum(audio_between(timeline, *steady) for timeline in valid)
         steady_rate = audio_s / ((steady[1] - steady[0]) / NS_PER_S)
-    return Throughput(audio_per_s=audio_per_s, audio_per_s_steady=steady_rate, requests_per_s=requests_per_s)
+    return Throughput(
+        audio_per_s=audio_per_s,
+        audio_per_s_steady=steady_rate,
+        requests_per_s=requests_per_s,
+        tokens_per_s=tokens_per_s,
+    )
 
 
 def audio_between(timeline: Timeline, after_ns: int | None, until_ns: int | None) -> float:

@@ -12,12 +12,16 @@ from rich.text import Text
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.hearing import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
+from omni_bench.report.server import server_warnings
 from omni_bench.report.table import level_headers, level_rows
 
 # Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
-NARROW_HEADERS = ("c", "ok", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)")
-NARROW_HEADERS += ("rate", "TTFP sched p50 / p90 (ms)", "audio/s", "WER", "goodput", "cross-talk", "parity", "valid")
+NARROW_HEADERS = (
+    *("c", "rate", "ok", "TTFT p50 / p90 (ms)", "TPOT p50 / p90 (ms)", "TTFP p50 / p90 (ms)"),
+    *("TTFP sched p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)", "audio/s", "tokens/s"),
+    *("goodput", "cross-talk", "parity", "valid"),
+)
 
 
 def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
@@ -37,7 +41,8 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         pad_edge=not narrow,
     )
     headers = level_headers(run)
-    kept = [i for i, header in enumerate(headers) if not narrow or header in NARROW_HEADERS]
+    rate = "WER" if "WER" in headers else "CER"
+    kept = [i for i, header in enumerate(headers) if not narrow or header in (*NARROW_HEADERS, rate)]
     for index in kept:
         header = headers[index].removesuffix(" (mean)") if narrow else headers[index]
         table.add_column(Text(header), justify="right", overflow="fold")
@@ -56,6 +61,7 @@ def notes(run: Mapping[str, Any]) -> list[str]:
     injected = f"FAULT INJECTED on purpose: {', '.join(faults)}" if faults else None
     lines = [
         injected,
+        *(f"server: {one}" for one in server_warnings(run)),
         *search_lines(run),
         own_error_line(run),
         voices_line(run) if judge.get("speaker_encoder") else None,

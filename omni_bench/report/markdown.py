@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.levels import is_open_loop, level_of, short_title
+from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -21,8 +22,10 @@ from omni_bench.report.format import (
 from omni_bench.report.hearing import own_error_line, voices_line, voices_section
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
+from omni_bench.report.server import server_section, server_warning_lines
 from omni_bench.report.table import (
     accuracy_table,
+    by_characters,
     fit_table,
     has_cross_talk,
     has_parity,
@@ -57,6 +60,7 @@ def render_report(
         _facts(run),
         _injected(run),
         _verdict(run),
+        server_warning_lines(run),
         level_table(run) if run["levels"] else "No level was measured.",
         _legend(run),
         _section("Rate search", rate_search_section(run)),
@@ -70,6 +74,7 @@ def render_report(
         _section("Parity: alone and in company", parity_section(run, parity)),
         _section("Fixed and marginal cost", _fit(run)),
         _section("The client's own error", _lag(run)),
+        _section("The server's own account", server_section(run)),
         _section("All figures", _percentiles(run)),
         _section("Reproduce", _reproduce(run)),
         _section("Versions", _versions(run)),
@@ -88,6 +93,8 @@ def _facts(run: Mapping[str, Any]) -> str:
     # a server with random weights says that there is nothing to hear, and why
     why = server_says(run, "weights")
     unheard = f"none, speech was not checked{f' ({escape_markdown(why)})' if why else ''}"
+    if not has_audio(run):
+        unheard = "none, there is nothing to hear in a text"
     heard = f"{escape_markdown(judge['name'])}, {_short(judge['sha256'])}" if judge else unheard
     facts = {
         "scenario": escape_markdown(run.get("description") or run["scenario"]),
@@ -124,13 +131,8 @@ def _verdict(run: Mapping[str, Any]) -> str | None:
 def _legend(run: Mapping[str, Any]) -> str:
     open_loop = is_open_loop(map(level_of, run["levels"]))
     axis = "rate (and c): requests scheduled a second" if open_loop else "c: requests in flight"
-    notes = [
-        f"{axis}. ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
-        "these. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
-        "below 1 is faster than real time. ICL: time between the first bytes of HTTP chunks. stalls: pauses of "
-        "a player that starts with the first chunk. audio/s: seconds of audio per second.",
-    ]
-    counts = [level["metrics"]["ttfp_ms"]["n"] for level in run["levels"] if "ttfp_ms" in level["metrics"]]
+    notes = [f"{axis}. {_legend_of_columns(run)}"]
+    counts = [level["metrics"]["e2el_ms"]["n"] for level in run["levels"] if "e2el_ms" in level["metrics"]]
     if counts:
         span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         notes.append(
@@ -138,10 +140,11 @@ def _legend(run: Mapping[str, Any]) -> str:
             "p99 from 299: below that no distribution-free 95 % upper bound on them exists."
         )
     if run["provenance"]["judge"]:
-        notes.append(
-            "WER and CER are of the whole level (edits over reference words or characters); "
-            "failed, empty and silent requests count as 100 %."
-        )
+        if by_characters(run):
+            rates = "CER is of the whole level (edits over reference characters, as words are not written apart); "
+        else:
+            rates = "WER and CER are of the whole level (edits over reference words or characters); "
+        notes.append(f"{rates}failed, empty and silent requests count as 100 %.")
         notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
     if (line := slo_line(run)) is not None:
         notes.append(escape_markdown(line))
@@ -155,6 +158,26 @@ def _legend(run: Mapping[str, Any]) -> str:
             listed = ", ".join(f"{escape_markdown(name)} {number}" for name, number in broken.items())
             notes.append(f"{short_title(level_of(level))}: {listed}.")
     return "\n\n".join(notes)
+
+
+def _legend_of_columns(run: Mapping[str, Any]) -> str:
+    if has_audio(run):
+        words = [
+            "ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
+            "these. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
+            "below 1 is faster than real time. ICL: time between the first bytes of HTTP chunks. stalls: pauses of "
+            "a player that starts with the first chunk. audio/s: seconds of audio per second."
+        ]
+    else:
+        words = ["ok: requests that ended cleanly with a text; all figures are of these. E2EL: end-to-end latency."]
+    if has_text(run):
+        words.append(
+            "TTFT: time to the first text. ITL: time between two pieces of text. TPOT: time per token after the first, "
+            f"and tokens/s: tokens of text per second, both by the server's own count ({NA}: it does not count)."
+        )
+    if has_audio(run) and has_text(run):
+        words.append("What is heard is compared with the text of the reply.")
+    return " ".join(words)
 
 
 def _images(plots: Sequence[str]) -> str | None:
@@ -192,12 +215,13 @@ def _worst(
             "~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: words changed, missing and added. "
             f"All of them: [{EVIDENCE}]({EVIDENCE})."
         )
-        body = f"{intro}\n\n{utterance_table(damaged, shown, sources)}"
+        rate = "CER" if by_characters(run) else "WER"
+        body = f"{intro}\n\n{utterance_table(damaged, shown, sources, rate)}"
     return f"## Worst utterances\n\n{body}"
 
 
 def _fit(run: Mapping[str, Any]) -> str | None:
-    if not run["levels"]:
+    if not run["levels"] or not has_audio(run):
         return None
     note = (
         "E2EL = intercept + slope × audio length (Theil–Sen): comparable between runs with different audio lengths. "

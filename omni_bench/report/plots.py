@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from omni_bench.levels import axis_label, level_of, level_value
+from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.format import NA, hardware_name, number, percent, target_name
 from omni_bench.report.table import metric_value, valid_requests
 from omni_bench.store.files import write_atomically
@@ -28,7 +29,8 @@ Figures = Callable[[Level], tuple[float | None, float | None]]
 # Colours of Okabe and Ito, which people with colour blindness can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"
 DPI = 144
-SINGLE_SIZE, OVERVIEW_SIZE = (6.4, 4.2), (14.0, 7.8)
+SINGLE_SIZE = (6.4, 4.2)
+OVERVIEW_COLUMNS, OVERVIEW_WIDTH, OVERVIEW_ROW = 3, 14.0, 3.9
 HEADROOM = 1.22  # room above the highest point for the legend
 MAX_ON_AXIS = 1e12  # anything beyond is not a measurement
 
@@ -71,7 +73,10 @@ def _rate(name: str) -> Figures:
     return figures
 
 
-PLOTS = (
+E2EL_PLOT = Plot(
+    "e2el", "End-to-end latency", "E2EL (ms)", (Line("p50, bar up to p90", BLUE, _spread("e2el_ms")),), number
+)
+AUDIO_PLOTS = (
     Plot("ttfp", "Time to first packet", "TTFP (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttfp_ms")),), number),
     Plot(
         "rtf",
@@ -81,7 +86,7 @@ PLOTS = (
         number,
         (1.0, "real time"),
     ),
-    Plot("e2el", "End-to-end latency", "E2EL (ms)", (Line("p50, bar up to p90", BLUE, _spread("e2el_ms")),), number),
+    E2EL_PLOT,
     Plot(
         "audio_per_s",
         "Throughput",
@@ -102,15 +107,44 @@ PLOTS = (
 )
 
 
+TEXT_PLOTS = (
+    Plot("ttft", "Time to first text", "TTFT (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttft_ms")),), number),
+    Plot(
+        "tpot",
+        "Time per output token",
+        "time (ms)",
+        (
+            Line("TPOT p50, bar up to p90", BLUE, _spread("tpot_ms")),
+            Line("ITL p50, bar up to p90", GREEN, _spread("itl_ms"), "--"),
+        ),
+        number,
+    ),
+    Plot(
+        "tokens_per_s",
+        "Text throughput",
+        "text tokens per second",
+        (Line("whole level", BLUE, _level_wide("tokens_per_s")),),
+        number,
+    ),
+)
+
+
+def plots_of(run: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """The plots of a run: of its audio, of its text, or of both."""
+    if not has_audio(run):
+        return (*TEXT_PLOTS, E2EL_PLOT)
+    return (*AUDIO_PLOTS, *TEXT_PLOTS) if has_text(run) else AUDIO_PLOTS
+
+
 def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write one PNG for each of :data:`PLOTS` and overview.png into ``folder``; their paths, overview first.
+    """Write one PNG for each of :func:`plots_of` and overview.png into ``folder``; their paths, overview first.
 
     A level without a value is left out of that line; a plot without any says so. Raises StoreError.
     """
     levels = sorted(run["levels"], key=level_of)
     paths = [folder / "overview.png"]
     save_figure(_overview(run, levels), paths[0])
-    for plot in PLOTS:
+    for plot in plots_of(run):
         figure = Figure(figsize=SINGLE_SIZE, dpi=DPI, layout="constrained")
         axes = figure.add_subplot()
         _draw(axes, plot, levels)
@@ -122,11 +156,15 @@ def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def _overview(run: Mapping[str, Any], levels: Sequence[Level]) -> Figure:
-    figure = Figure(figsize=OVERVIEW_SIZE, dpi=DPI / 1.2, layout="constrained")
+    plots = plots_of(run)
+    rows = -(-(len(plots) + 1) // OVERVIEW_COLUMNS)
+    figure = Figure(figsize=(OVERVIEW_WIDTH, rows * OVERVIEW_ROW), dpi=DPI / 1.2, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
     figure.suptitle(subtitle(run, 140), x=0.012, ha="left", fontsize=13, fontweight="bold")
-    panels = figure.subplots(2, 3).ravel()
-    for axes, plot in zip(panels, PLOTS, strict=False):
+    panels = figure.subplots(rows, OVERVIEW_COLUMNS).ravel()
+    for axes in panels[len(plots) :]:
+        axes.set_axis_off()
+    for axes, plot in zip(panels, plots, strict=False):
         _draw(axes, plot, levels)
         axes.set_title(plot.title, loc="left", fontsize=11, fontweight="bold")
     _describe(panels[-1], run)

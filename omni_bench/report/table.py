@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tabulate import tabulate
 
+from omni_bench.accuracy.normalise import counts_characters
 from omni_bench.levels import is_open_loop, level_of
+from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.format import NA, count, escape_markdown, fixed, milliseconds, number, pair, percent
 
-TTFP_HEADER, SCHEDULED_HEADER = "TTFP p50 / p90 (ms)", "TTFP sched p50 / p90 (ms)"
-LEVEL_HEADERS = (
-    "c",
-    "ok",
-    TTFP_HEADER,
-    "RTF p50 / p90 (mean)",
-    "E2EL p50 / p90 (ms)",
-    "ICL p50 / p90 (ms)",
-    "stalls",
-    "audio/s",
-    "req/s",
-    "WER",
-    "CER",
-    "valid",
-)
+Level = Mapping[str, Any]
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the level table. ``shown``: whether a run has it."""
+
+    header: str
+    cell: Callable[[Level], str]
+    shown: Callable[[Run], bool] = lambda run: True
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
@@ -33,37 +32,31 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
     return tabulate(rows, headers=headers, tablefmt="pipe", colalign=alignment if rows else None, disable_numparse=True)
 
 
-def level_headers(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns of :func:`level_rows`: :data:`LEVEL_HEADERS`, and before the last what else was checked.
-
-    An open loop has rates in the first, and a column for the TTFP from the scheduled start.
-    """
-    headers = list(LEVEL_HEADERS)
-    if is_open_loop(map(level_of, run["levels"])):
+def level_headers(run: Run) -> tuple[str, ...]:
+    """The columns of :func:`level_rows`: those of :data:`COLUMNS` that the run has, with rates in the first if open."""
+    headers = [column.header for column in COLUMNS if column.shown(run)]
+    if _is_open(run):
         headers[0] = "rate"
-        headers.insert(headers.index(TTFP_HEADER) + 1, SCHEDULED_HEADER)
-    if has_goodput(run):
-        headers.insert(-1, "goodput")
-    checked = (*(("cross-talk",) if has_cross_talk(run) else ()), *(("parity",) if has_parity(run) else ()))
-    return (*headers[:-1], *checked, headers[-1])
+    return tuple(headers)
 
 
-def level_rows(run: Mapping[str, Any]) -> list[list[str]]:
+def level_rows(run: Run) -> list[list[str]]:
     """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
-    rows = [_level_row(level) for level in run["levels"]]
-    if is_open_loop(map(level_of, run["levels"])):
-        for row, level in zip(rows, run["levels"], strict=True):
-            row.insert(LEVEL_HEADERS.index(TTFP_HEADER) + 1, _pair_ms(level, "ttfp_sched_ms"))
-    if has_goodput(run):
-        for row, level in zip(rows, run["levels"], strict=True):
-            row.insert(-1, percent(metric_value(level, "goodput", "mean")))
-    if has_cross_talk(run):
-        for row, level in zip(rows, run["levels"], strict=True):
-            row.insert(-1, count((level.get("cross_talk") or {}).get("hits")))
-    if has_parity(run):
-        for row, level in zip(rows, run["levels"], strict=True):
-            row.insert(-1, parity_cell(level))
-    return rows
+    columns = [column for column in COLUMNS if column.shown(run)]
+    return [[column.cell(level) for column in columns] for level in run["levels"]]
+
+
+def _is_open(run: Run) -> bool:
+    return is_open_loop(map(level_of, run["levels"]))
+
+
+def by_characters(run: Mapping[str, Any]) -> bool:
+    """Whether what was heard in a judged run was compared character by character: Chinese, Japanese and the like.
+
+    The rate is then a CER, also where run.json calls it ``wer``.
+    """
+    judged = any(level["accuracy"] for level in run["levels"])
+    return judged and "provenance" in run and counts_characters(run["provenance"]["prompts"]["locale"])
 
 
 def has_goodput(run: Mapping[str, Any]) -> bool:
@@ -154,38 +147,60 @@ def lag_table(run: Mapping[str, Any]) -> str:
 
 def accuracy_table(run: Mapping[str, Any]) -> str:
     """What the judge made of each level: corpus and per-utterance figures and the counts behind them."""
-    headers = ("c", "utterances", "words", "edits", "WER", "CER", "WER mean", "WER median", "above 50 %", "forced")
+    characters = by_characters(run)
+    corpus = ("characters", "edits", "CER") if characters else ("words", "edits", "WER", "CER")
+    each = ("CER mean", "CER median") if characters else ("WER mean", "WER median")
+    headers = ("c", "utterances", *corpus, *each, "above 50 %", "forced")
+    names = (() if characters else ("wer",)) + ("cer", "wer_mean", "wer_median")
     rows = []
     for level in run["levels"]:
         accuracy = level["accuracy"] or {}
         counts = [count(accuracy.get(name)) for name in ("utterances", "words", "edits")]
-        rates = [percent(accuracy.get(name)) for name in ("wer", "cer", "wer_mean", "wer_median")]
+        rates = [percent(accuracy.get(name)) for name in names]
         ends = [count(accuracy.get(name)) for name in ("above_50", "forced")]
         rows.append([str(level_of(level)), *counts, *rates, *ends])
     return markdown_table(headers, rows)
 
 
-def _pair_ms(level: Mapping[str, Any], name: str) -> str:
-    return pair(*(milliseconds(metric_value(level, name, figure)) for figure in ("p50", "p90")))
+def _pair_ms(name: str) -> Callable[[Level], str]:
+    return lambda level: pair(*(milliseconds(metric_value(level, name, figure)) for figure in ("p50", "p90")))
 
 
-def _level_row(level: Mapping[str, Any]) -> list[str]:
-    def figure(name: str, which: str) -> float | None:
-        return metric_value(level, name, which)
+def _rate(name: str) -> Callable[[Level], str]:
+    return lambda level: fixed(metric_value(level, name, "mean"), 2)
 
-    rtf = pair(fixed(figure("rtf", "p50"), 3), fixed(figure("rtf", "p90"), 3))
-    accuracy = level["accuracy"] or {}
-    return [
-        str(level_of(level)),
-        f"{count(valid_requests(level))}/{level['requests']}",
-        _pair_ms(level, "ttfp_ms"),
-        rtf if rtf == NA else f"{rtf} ({fixed(figure('rtf', 'mean'), 3)})",
-        _pair_ms(level, "e2el_ms"),
-        _pair_ms(level, "icl_ms"),
-        count(level["stalls"]),
-        fixed(figure("audio_per_s", "mean"), 2),
-        fixed(figure("requests_per_s", "mean"), 2),
-        percent(accuracy.get("wer")),
-        percent(accuracy.get("cer")),
-        "yes" if level["valid"] else "**no**",
-    ]
+
+def _accuracy(name: str) -> Callable[[Level], str]:
+    return lambda level: percent((level["accuracy"] or {}).get(name))
+
+
+def _rtf(level: Level) -> str:
+    p50, p90, mean = (fixed(metric_value(level, "rtf", figure), 3) for figure in ("p50", "p90", "mean"))
+    both = pair(p50, p90)
+    return both if both == NA else f"{both} ({mean})"
+
+
+# Of a text alone there is no audio, of speech no text, and where a language is compared by characters
+# there are no words, and so no WER.
+COLUMNS = (
+    Column("c", lambda level: str(level_of(level))),
+    Column("ok", lambda level: f"{count(valid_requests(level))}/{level['requests']}"),
+    Column("TTFT p50 / p90 (ms)", _pair_ms("ttft_ms"), has_text),
+    Column("TPOT p50 / p90 (ms)", _pair_ms("tpot_ms"), has_text),
+    Column("ITL p50 / p90 (ms)", _pair_ms("itl_ms"), lambda run: not has_audio(run)),  # else it gets too wide
+    Column("TTFP p50 / p90 (ms)", _pair_ms("ttfp_ms"), has_audio),
+    Column("TTFP sched p50 / p90 (ms)", _pair_ms("ttfp_sched_ms"), lambda run: has_audio(run) and _is_open(run)),
+    Column("RTF p50 / p90 (mean)", _rtf, has_audio),
+    Column("E2EL p50 / p90 (ms)", _pair_ms("e2el_ms")),
+    Column("ICL p50 / p90 (ms)", _pair_ms("icl_ms"), has_audio),
+    Column("stalls", lambda level: count(level["stalls"]), has_audio),
+    Column("audio/s", _rate("audio_per_s"), has_audio),
+    Column("tokens/s", _rate("tokens_per_s"), has_text),
+    Column("req/s", _rate("requests_per_s")),
+    Column("WER", _accuracy("wer"), lambda run: has_audio(run) and not by_characters(run)),
+    Column("CER", _accuracy("cer"), has_audio),
+    Column("goodput", lambda level: percent(metric_value(level, "goodput", "mean")), has_goodput),
+    Column("cross-talk", lambda level: count((level.get("cross_talk") or {}).get("hits")), has_cross_talk),
+    Column("parity", parity_cell, has_parity),
+    Column("valid", lambda level: "yes" if level["valid"] else "**no**"),
+)

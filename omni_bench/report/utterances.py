@@ -47,12 +47,15 @@ def by_damage(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted((record for record in records if damage(record) > (0.0, 0.0, 0)), key=damage, reverse=True)
 
 
-def utterance_table(records: Sequence[Mapping[str, Any]], limit: int, sources: Mapping[str, str] | None = None) -> str:
+def utterance_table(
+    records: Sequence[Mapping[str, Any]], limit: int, sources: Mapping[str, str] | None = None, rate: str = "WER"
+) -> str:
     """The first ``limit`` records as a markdown table: words missing, added or changed, and the recording.
 
     ``sources``: request id -> whose words were heard in its output (cross-talk); a column more if there are any.
+    ``rate``: what the error rate is called, CER where the words are characters.
     """
-    headers = ("c", "request", "WER", "S / D / I", "what was heard", *(("words of",) if sources else ()), "audio")
+    headers = ("c", "request", rate, "S / D / I", "what was heard", *(("words of",) if sources else ()), "audio")
     rows = []
     for record in records[:limit]:
         score = score_of(record)

@@ -8,7 +8,8 @@ from aiohttp import web
 from hypothesis import settings
 
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.forms import FORMS
 from omni_bench.clients.pool import WireOptions, open_session
 from omni_bench.load.null_server import NullServer, Pace, ServedRecord, serving
 from omni_bench.load.plan import PlannedRequest
@@ -52,17 +53,19 @@ def planned_request(request_id="c1-0000"):
 def send():
     """``await send(port)`` -> (timeline, audio reads) of one request to 127.0.0.1."""
 
-    async def send_one(port, options=OPTIONS, abort=None, payload=b'{"input": "hi"}'):
+    async def send_one(port, options=OPTIONS, abort=None, payload=b'{"input": "hi"}', kind="openai_speech"):
         async with open_session(options) as session:
-            return await stream_request(
-                session,
-                f"http://127.0.0.1:{port}/v1/audio/speech",
-                planned_request(),
-                payload,
-                concurrency=1,
-                scheduled_ns=1,
-                options=options,
-                abort=abort or AbortSwitch(),
+            return await FORMS[kind].send(
+                Call(
+                    session,
+                    FORMS[kind].url(f"http://127.0.0.1:{port}"),
+                    planned_request(),
+                    payload,
+                    concurrency=1,
+                    scheduled_ns=1,
+                    options=options,
+                    abort=abort or AbortSwitch(),
+                )
             )
 
     return send_one

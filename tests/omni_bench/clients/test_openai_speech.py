@@ -10,13 +10,11 @@ import pytest
 from aiohttp import web
 
 from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.openai_speech import (
-    BODY_LIMIT_BYTES,
-    REFERENCE_AUDIO_LIMIT_BYTES,
-    build_body,
-    stream_request,
-)
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.openai_speech import build_body
+from omni_bench.clients.openai_speech import send as send_speech
 from omni_bench.clients.pool import open_session
+from omni_bench.clients.speech_body import BODY_LIMIT_BYTES, REFERENCE_AUDIO_LIMIT_BYTES
 from omni_bench.clients.timeline import ERROR_KINDS, RequestError
 from omni_bench.config.schema import ClientConfig
 from omni_bench.datasets.prompt import Prompt
@@ -161,16 +159,18 @@ async def test_the_first_audio_is_seen_when_it_comes_not_when_the_stream_ends(sc
 
     planned = PlannedRequest("r", "p", {}, None, False, None)
     async with serving(scripted_server(handler)) as port, open_session(options) as session:
-        timeline, audio = await stream_request(
-            session,
-            f"http://127.0.0.1:{port}/v1/audio/speech",
-            planned,
-            b"{}",
-            concurrency=1,
-            scheduled_ns=0,
-            options=options,
-            abort=AbortSwitch(),
-            clock=clock,
+        timeline, audio = await send_speech(
+            Call(
+                session,
+                f"http://127.0.0.1:{port}/v1/audio/speech",
+                planned,
+                b"{}",
+                concurrency=1,
+                scheduled_ns=0,
+                options=options,
+                abort=AbortSwitch(),
+                clock=clock,
+            )
         )
     assert audio == [b"ab", b"cdef"]
     assert (timeline.started_ns, timeline.headers_ns, timeline.chunk_arrived_ns, timeline.ended_ns) == (0, 1, (2, 3), 4)
@@ -214,16 +214,18 @@ async def test_reads_know_where_the_servers_chunks_end(options, writes, reads, e
     planned = PlannedRequest("r", "p", {}, None, False, None)
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     async with server, open_session(options) as session:
-        timeline, audio = await stream_request(
-            session,
-            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/audio/speech",
-            planned,
-            b"",
-            concurrency=1,
-            scheduled_ns=0,
-            options=options,
-            abort=AbortSwitch(),
-            clock=clock,
+        timeline, audio = await send_speech(
+            Call(
+                session,
+                f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/audio/speech",
+                planned,
+                b"",
+                concurrency=1,
+                scheduled_ns=0,
+                options=options,
+                abort=AbortSwitch(),
+                clock=clock,
+            )
         )
     assert timeline.ok, timeline.error
     assert audio == reads and timeline.chunk_bytes == tuple(map(len, reads))
@@ -473,7 +475,7 @@ async def test_a_pause_beyond_the_bound_is_a_timeout_that_says_so(ask, options):
     pausing = stream_of(bytes(960), bytes(960), pause_s=5.0)
     timeline, audio = await ask(pausing, options=replace(options, stall_timeout_s=0.2))
     check_failed(timeline, "timeout")
-    assert timeline.error.message == "no byte for client.stall_timeout_s=0.2 s after 960 B of audio"
+    assert timeline.error.message == "no audio or text for client.stall_timeout_s=0.2 s after 960 B of audio"
     assert audio == [bytes(960)] and timeline.first_audio_ns == timeline.chunk_arrived_ns[0]
 
 

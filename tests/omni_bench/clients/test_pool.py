@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.openai_speech import send
 from omni_bench.clients.pool import open_session, warm_pool
 from omni_bench.load.null_server import serving
 from omni_bench.load.plan import PlannedRequest
@@ -23,15 +24,17 @@ async def test_the_load_uses_the_connections_that_were_opened(scripted_server, o
 
         async def one(number):
             planned = PlannedRequest(f"r{number}", "p", {}, None, False, None)
-            return await stream_request(
-                session,
-                f"{base}/v1/audio/speech",
-                planned,
-                b"{}",
-                concurrency=n,
-                scheduled_ns=0,
-                options=options,
-                abort=AbortSwitch(),
+            return await send(
+                Call(
+                    session,
+                    f"{base}/v1/audio/speech",
+                    planned,
+                    b"{}",
+                    concurrency=n,
+                    scheduled_ns=0,
+                    options=options,
+                    abort=AbortSwitch(),
+                )
             )
 
         results = await asyncio.gather(*(one(number) for number in range(n)))
@@ -56,7 +59,7 @@ async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
     async with serving(server) as port, open_session(options, api_key="secret") as session:
         planned = PlannedRequest("r", "p", {}, None, False, None)
         url = f"http://127.0.0.1:{port}/v1/audio/speech"
-        await stream_request(
-            session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch()
+        await send(
+            Call(session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch())
         )
     assert server.headers[0]["Authorization"] == "Bearer secret"

@@ -19,6 +19,7 @@ def timelines(draw):
     chunks = draw(st.lists(st.tuples(ns, st.integers(0, 2**40)), max_size=20))
     error = draw(st.none() | st.builds(RequestError, kind=st.sampled_from(ERROR_KINDS), message=st.text()))
     end = draw(ns)
+    texts = draw(st.lists(st.tuples(ns, st.integers(0, 50)), max_size=10))
     return Timeline(
         request_id=draw(st.text()),
         prompt_id=draw(st.text()),
@@ -39,6 +40,11 @@ def timelines(draw):
         error=error,
         warmup=draw(st.booleans()),
         chunk_ends=tuple(draw(st.booleans()) for _ in chunks) if draw(st.booleans()) else (),
+        text_arrived_ns=tuple(arrived for arrived, _ in texts),
+        text_tokens=tuple(count for _, count in texts) if draw(st.booleans()) else (),
+        reply_text=draw(st.none() | st.text()),
+        completion_tokens=draw(st.none() | st.integers(0, 10**6)),
+        server_request_id=draw(st.none() | st.text()),
     )
 
 
@@ -89,6 +95,19 @@ def test_in_a_line_of_schema_1_0_every_read_is_a_chunk():
     assert timeline.chunk_ends == () and timeline.http_chunks == ((1, 1), (2, 2))
 
 
+def test_a_line_of_before_1_4_has_no_text():
+    timeline = timeline_from_dict(GOOD)
+    assert (timeline.text_arrived_ns, timeline.text_tokens, timeline.reply_text) == ((), (), None)
+    assert timeline.completion_tokens is timeline.output_tokens is timeline.server_request_id is None
+
+
+def test_the_tokens_of_a_reply_are_those_that_the_server_counts():
+    stated = {"text_arrived_ns": [1, 2], "text_tokens": [3, 4]}
+    assert timeline_from_dict({**GOOD, **stated}).output_tokens == 7
+    assert timeline_from_dict({**GOOD, **stated, "completion_tokens": 9}).output_tokens == 9
+    assert timeline_from_dict({**GOOD, "text_arrived_ns": [1, 2]}).output_tokens is None
+
+
 def test_the_reads_of_an_http_chunk_are_one_chunk_from_its_first_byte():
     timeline = timeline_from_dict({**GOOD, "chunk_ends": [False, True]})
     assert timeline.http_chunks == ((1, 3),)
@@ -116,6 +135,11 @@ def test_a_missing_field_is_named(name):
         ("chunk_ends", [True]),
         ("chunk_ends", [0, 1]),
         ("chunk_ends", None),
+        ("text_arrived_ns", [1.5]),
+        ("text_tokens", [1]),
+        ("reply_text", 7),
+        ("completion_tokens", "7"),
+        ("server_request_id", 7),
         ("sample_width_bytes", 0),
         ("warmup", 0),
         ("error", "boom"),

@@ -44,7 +44,7 @@ def test_a_finished_request_round_trips(make_plan):
 
 def test_a_job_round_trips(make_plan):
     options = WireOptions(sample_rate_hz=24_000, request_timeout_s=1.5, connect_timeout_s=2.5, max_audio_s=3.5)
-    job = LevelJob(make_plan(3, 5), "http://h/s", "http://h/health", "/spool", options, "KEY")
+    job = LevelJob(make_plan(3, 5), "openai_speech", "http://h/s", "http://h/health", "/spool", options, "KEY")
     assert LevelJob.from_dict(json.loads(json.dumps(job.to_dict()))) == job
 
 

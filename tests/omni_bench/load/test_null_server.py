@@ -9,7 +9,8 @@ import urllib.request
 import pytest
 
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.openai_speech import send
 from omni_bench.clients.pool import WireOptions, open_session
 from omni_bench.clients.urls import speech_url
 from omni_bench.load.null_server import NullServer, NullServerProcess, Pace, serving, tone
@@ -20,15 +21,17 @@ OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_tim
 
 async def one_request(base_url):
     async with open_session(OPTIONS) as session:
-        return await stream_request(
-            session,
-            speech_url(base_url),
-            PlannedRequest("r1", "p", {}, None, False, None),
-            b"{}",
-            concurrency=1,
-            scheduled_ns=0,
-            options=OPTIONS,
-            abort=AbortSwitch(),
+        return await send(
+            Call(
+                session,
+                speech_url(base_url),
+                PlannedRequest("r1", "p", {}, None, False, None),
+                b"{}",
+                concurrency=1,
+                scheduled_ns=0,
+                options=OPTIONS,
+                abort=AbortSwitch(),
+            )
         )
 
 

@@ -8,7 +8,7 @@ from omni_bench.metrics.request import RequestMetrics
 CONTRACT = [
     *("queue_ms", "ttfp_ms", "ttfp_sched_ms", "ttfa_ms", "e2el_ms", "audio_s", "rtf", "decode_rtf", "icl_ms"),
     *("stall_s", "prebuffer_s", "ttft_ms", "tpot_ms", "itl_ms", "audio_per_s", "audio_per_s_steady"),
-    *("requests_per_s", "e2el_intercept_ms", "e2el_slope", "goodput"),
+    *("tokens_per_s", "requests_per_s", "e2el_intercept_ms", "e2el_slope", "goodput"),
 ]
 
 
@@ -30,6 +30,7 @@ def test_units_and_directions():
     assert {name for name, metric in METRICS.items() if metric.better == "higher"} == {
         "audio_per_s",
         "audio_per_s_steady",
+        "tokens_per_s",
         "requests_per_s",
         "goodput",
     }

@@ -44,6 +44,17 @@ def test_the_own_error_stands_beside_wer_in_report_and_console(runs):
     assert line in render_report(run) and line in notes(run)
 
 
+def test_in_chinese_the_own_error_is_of_characters(runs):
+    run = judged(runs, own_wer=OWN, own_wer_reason=None)
+    run["provenance"]["prompts"]["locale"] = "zh"
+    line = own_error_line(run)
+    assert line.startswith("The judge alone errs 1.25 % on 12 reference recordings of the data set with ")
+    assert line.endswith(" characters: read CER against that.")
+    report = render_report(run)
+    assert line in report and "CER is of the whole level (edits over reference characters" in report
+    assert "WER" not in report.split("## ")[0].replace("all figures but WER and CER", "")
+
+
 def test_a_missing_own_error_is_na_with_its_reason(runs):
     run = judged(runs, own_wer=None, own_wer_reason="asr.own_error=false")
     assert own_error_line(run) == "The judge's own error is n/a (asr.own_error=false)."

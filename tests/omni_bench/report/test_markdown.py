@@ -140,3 +140,21 @@ def test_missing_provenance_values_read_as_na(runs):
     provenance["command"] = []
     report = render_report(runs.make_run(provenance=provenance, duration_s=None))
     assert "None" not in report and "sha256 n/a" in report and "G (driver n/a)" in report
+
+
+def test_a_text_alone_says_nothing_of_audio(runs):
+    run = runs.make_run(levels=[runs.make_level(2, judge=False)])
+    run["provenance"]["judge"] = None
+    run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": ["text"]}
+    report = render_report(run)
+    assert "TTFT: time to the first text" in report and "nothing to hear in a text" in report
+    for word in ("TTFP:", "RTF:", "stalls:", "## Fixed and marginal cost", "valid audio"):
+        assert word not in report
+
+
+def test_a_chat_says_what_its_audio_is_compared_with(runs):
+    run = runs.make_run((1,))
+    run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": ["text", "audio"]}
+    report = render_report(run)
+    assert "TTFT: time to the first text" in report and "compared with the text of the reply" in report
+    assert "compared with the text of the reply" not in render_report(runs.make_run((1,)))

@@ -13,7 +13,7 @@ from omni_bench.report import plots
 
 def drawn(run, name):
     """The axes of one plot of ``run``."""
-    plot = next(plot for plot in plots.PLOTS if plot.name == name)
+    plot = next(plot for plot in plots.AUDIO_PLOTS if plot.name == name)
     axes = Figure().add_subplot()
     plots._draw(axes, plot, sorted(run["levels"], key=lambda level: level["concurrency"]))
     return axes
@@ -43,6 +43,28 @@ def test_every_plot_is_a_picture_with_something_on_it(runs, tmp_path):
         assert min(picture.shape[:2]) > 400
         assert (picture[..., :3] < 0.5).any() and (picture[..., :3] > 0.99).mean() > 0.5
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "plots", *paths])
+
+
+@pytest.mark.parametrize(
+    ("modalities", "names", "empty_panels"),
+    [
+        (["text"], ["ttft", "tpot", "tokens_per_s", "e2el"], 1),
+        (["text", "audio"], ["ttfp", "rtf", "e2el", "audio_per_s", "wer", "ttft", "tpot", "tokens_per_s"], 0),
+        (["audio"], ["ttfp", "rtf", "e2el", "audio_per_s", "wer"], 0),
+    ],
+)
+def test_a_chat_has_plots_of_what_it_was_asked_for(runs, tmp_path, modalities, names, empty_panels):
+    run = runs.make_run((1, 4))
+    run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": modalities}
+    for level in run["levels"]:
+        level["metrics"]["ttft_ms"].update(n=12, p50=20.0, p90=30.0)
+    paths = plots.draw_plots(run, tmp_path / "plots")
+    assert [path.stem for path in paths] == ["overview", *names]
+    panels = plots._overview(run, run["levels"]).axes
+    assert sum(not axes.axison for axes in panels) == 1 + empty_panels  # the words, and what is left over
+    assert [axes.get_title(loc="left") for axes in panels if axes.axison] == [
+        plot.title for plot in plots.plots_of(run)
+    ]
 
 
 def test_points_are_the_figures_of_the_run(runs):

@@ -8,6 +8,11 @@ import pytest
 
 from omni_bench.report import table
 
+SPEECH = (
+    *("c", "ok", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)", "ICL p50 / p90 (ms)"),
+    *("stalls", "audio/s", "req/s", "WER", "CER", "valid"),
+)
+
 
 def cells(line: str) -> list[str]:
     """The cells of a row of a markdown table, by its unescaped pipes."""
@@ -28,7 +33,7 @@ def parse(text: str) -> tuple[list[str], list[list[str]]]:
 def test_level_table_has_a_row_a_level_and_a_cell_a_column(runs):
     run = runs.make_run((1, 4, 16))
     names, rows = parse(table.level_table(run))
-    assert names == list(table.LEVEL_HEADERS)
+    assert names == list(SPEECH)
     assert [row[0] for row in rows] == ["1", "4", "16"]
     first = dict(zip(names, rows[0], strict=True))
     level = run["levels"][0]
@@ -36,6 +41,55 @@ def test_level_table_has_a_row_a_level_and_a_cell_a_column(runs):
     p50, p90 = (level["metrics"]["ttfp_ms"][name] for name in ("p50", "p90"))
     assert first["TTFP p50 / p90 (ms)"] == f"{p50:.1f} / {p90:.1f}"
     assert first["WER"] == f"{100 * level['accuracy']['wer']:.2f} %"
+
+
+@pytest.mark.parametrize("locale", ["zh", "zh-CN", "Chinese"])
+def test_chinese_is_told_by_characters(runs, locale):
+    """There are no words to count: one rate, and it is called what it is."""
+    run = runs.make_run((1, 4))
+    run["provenance"]["prompts"]["locale"] = locale
+    names, rows = parse(table.level_table(run))
+    assert names == [name for name in SPEECH if name != "WER"]
+    accuracy = run["levels"][0]["accuracy"]
+    assert dict(zip(names, rows[0], strict=True))["CER"] == f"{100 * accuracy['cer']:.2f} %"
+    names, rows = parse(table.accuracy_table(run))
+    assert names == ["c", "utterances", "characters", "edits", "CER", "CER mean", "CER median", "above 50 %", "forced"]
+    first = dict(zip(names, rows[0], strict=True))
+    assert first["CER mean"] == f"{100 * accuracy['wer_mean']:.2f} %" and first["characters"] == str(accuracy["words"])
+
+
+def test_a_language_that_nobody_judged_is_not_asked_for(runs):
+    run = runs.make_run(levels=[runs.make_level(1, judge=False)])
+    run["provenance"]["prompts"]["locale"] = "klingon"
+    assert table.level_headers(run) == SPEECH
+
+
+def chat(runs, modalities):
+    """A run of chats: the level of speech with figures of a text beside it."""
+    level = runs.make_level(2)
+    for name in ("ttft_ms", "tpot_ms", "itl_ms"):
+        level["metrics"][name].update(n=12, mean=21.0, p50=20.0, p90=30.0)
+    level["metrics"]["tokens_per_s"].update(n=12, mean=123.4)
+    run = runs.make_run(levels=[level])
+    run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": modalities}
+    return run
+
+
+def test_a_chat_has_columns_for_its_text(runs):
+    names, rows = parse(table.level_table(chat(runs, ["text", "audio"])))
+    assert set(SPEECH) < set(names)
+    row = dict(zip(names, rows[0], strict=True))
+    assert row["TTFT p50 / p90 (ms)"] == row["TPOT p50 / p90 (ms)"] == "20.0 / 30.0"
+    assert "itl_ms" in table.percentile_table(chat(runs, ["text", "audio"]))
+    assert row["tokens/s"] == "123.40" and row["TTFP p50 / p90 (ms)"] != "n/a"
+
+
+def test_a_text_alone_has_no_columns_of_audio(runs):
+    names, _ = parse(table.level_table(chat(runs, ["text"])))
+    assert names == [
+        *("c", "ok", "TTFT p50 / p90 (ms)", "TPOT p50 / p90 (ms)", "ITL p50 / p90 (ms)", "E2EL p50 / p90 (ms)"),
+        *("tokens/s", "req/s", "valid"),
+    ]
 
 
 def test_requests_with_invalid_audio_are_not_ok(runs):

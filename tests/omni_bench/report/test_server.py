@@ -1,0 +1,68 @@
+"""The server's own account in a report."""
+
+from __future__ import annotations
+
+import pytest
+
+from omni_bench.report.server import MAX_ROWS, server_section, server_warning_lines, server_warnings
+
+FOUND = {
+    "content_type": "audio/pcm",
+    "transfer": "chunked",
+    "sample_rate_hz": 24000,
+    "sample_rate_stated": False,
+    "streams": False,
+    "seed": None,
+    "warnings": ["the server does not stream: <b>x</b>"],
+}
+
+
+def run_with(**target):
+    return {"provenance": {"target": target}}
+
+
+def test_a_run_that_was_not_probed_says_nothing():
+    for run in (run_with(), run_with(conformance=None, server_metrics=None)):
+        assert server_warnings(run) == [] and server_warning_lines(run) is None and server_section(run) is None
+
+
+def test_warnings_come_first_and_cannot_break_out():
+    run = run_with(conformance=FOUND)
+    assert server_warnings(run) == ["the server does not stream: <b>x</b>"]
+    assert server_warning_lines(run) == "> **Note on the server**: the server does not stream: &lt;b&gt;x&lt;/b&gt;."
+
+
+def test_how_the_server_answers():
+    assert server_section(run_with(conformance=FOUND)) == (
+        "Found by a probe before anything was timed: content type audio/pcm, framing chunked, "
+        "sample rate 24000 Hz (not stated), streams no, seed n/a."
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"),
+    [
+        ({"increase": 3.0}, ["3", "", "", ""]),
+        ({"increase": None}, ["n/a", "", "", ""]),
+        ({"count": 4.0, "sum": 1.0, "mean": 0.25}, ["4", "0.250", "", ""]),
+        ({"before": None, "after": 0.5}, ["", "", "n/a", "0.500"]),
+    ],
+)
+def test_what_moved_in_its_metrics(entry, row):
+    name = 'vllm:x{a="|`"}'
+    metrics = {"problem": None, "series": {name: entry}, "left_out": 0}
+    text = server_section(run_with(server_metrics=metrics))
+    cells = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
+    assert cells == ['`vllm:x{a="¦"}`', *row]
+
+
+def test_a_long_table_is_cut_and_says_so():
+    series = {f"s{number}": {"increase": 1.0} for number in range(MAX_ROWS + 3)}
+    text = server_section(run_with(server_metrics={"problem": None, "series": series, "left_out": 2}))
+    assert "5 more are in run.json or were not kept." in text and f"`s{MAX_ROWS}`" not in text
+
+
+def test_metrics_that_could_not_be_read():
+    metrics = {"problem": "HTTP 404", "series": {}, "left_out": 0}
+    assert server_section(run_with(server_metrics=metrics)) == "Its /metrics: n/a (HTTP 404)."
+    assert server_section(run_with(server_metrics={"problem": None, "series": {}, "left_out": 0})) is None
