@@ -73,7 +73,12 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             from omni_bench.commands.roofline import roofline_command
 
             return roofline_command(
-                parsed.run, parsed.overrides, parsed.concurrency, parsed.context, parsed.chunk_frames
+                parsed.run,
+                parsed.overrides,
+                parsed.concurrency,
+                parsed.context,
+                parsed.chunk_frames,
+                parsed.frames if parsed.measure else None,
             )
         case "selftest":
             from omni_bench.commands.selftest import selftest_command
@@ -100,7 +105,7 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "doctor":
             from omni_bench.commands.doctor import doctor_command
 
-            return doctor_command()
+            return doctor_command(parsed.overrides)
         case command:
             raise AssertionError(f"no such command: {command}")
 
@@ -159,6 +164,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     roofline.add_argument(
         "--chunk-frames", type=_count, default=4, help="frames a reading of Code2Wav serves (default: %(default)s)"
+    )
+    roofline.add_argument(
+        "--measure", action="store_true", help="let the engine of this configuration speak, and compare"
+    )
+    roofline.add_argument(
+        "--frames", type=_count, default=50, help="of each utterance of --measure, at most (default: %(default)s)"
     )
 
     selftest = _add(
@@ -221,7 +232,14 @@ def build_parser() -> argparse.ArgumentParser:
 
     add_nightly_parsers(commands, _add)
     _add(commands, "list", "scenarios, data sets and targets", "list")
-    _add(commands, "doctor", "what this machine can run, and why not", "doctor")
+    doctor = _add(
+        commands,
+        "doctor",
+        "what this machine can run, and why not",
+        "doctor",
+        "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
+    )
+    doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
     return parser
 
 

@@ -5,48 +5,44 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from omni_bench.commands.failures import EXIT_INFRASTRUCTURE, EXIT_OK
 from omni_bench.config.compose import compose, scenario_folder
-from omni_bench.config.schema import RunConfig
-from omni_bench.errors import OmniBenchError
-from omni_bench.run.provenance import cpu_model, package_version, usable_cores
+from omni_bench.config.schema import RunConfig, TargetConfig
+from omni_bench.errors import ConfigError, OmniBenchError
+from omni_bench.run.provenance import cpu_model, usable_cores
+from omni_bench.targets.preflight import NOTE, OK, PROBLEM, Finding, installed, preflight
+from omni_bench.targets.servers import SERVERS
 
 MIN_PYTHON = (3, 11)
 MEMORY_BYTES = 4 << 30
-OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
+EXTERNAL_TIMEOUT_S = 3.0
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line: ``state`` is ``ok``, ``note`` (something is not to be had, the main job is) or ``PROBLEM``."""
+def doctor_command(overrides: Sequence[str] = ()) -> int:
+    """Print every finding about the run that ``overrides`` configure; 0 unless it cannot run here, then 3.
 
-    state: str
-    what: str
-    detail: str
-
-
-def doctor_command() -> int:
-    """Print every finding; 0 unless the main job cannot run here, then 3."""
+    Raises ConfigError for overrides that make no configuration.
+    """
+    what = f"omni-bench run {' '.join(overrides)}" if overrides else "The main job (omni-bench run)"
     findings = []
-    for finding in examine():
+    for finding in examine(overrides):
         findings.append(finding)
         print(f"{finding.state:<8} {finding.what:<12} {finding.detail}", flush=True)
     problems = [finding.what for finding in findings if finding.state == PROBLEM]
     if problems:
-        print(f"\nThe main job (omni-bench run) cannot run here: {', '.join(problems)}.")
+        print(f"\n{what} cannot run here: {', '.join(problems)}.")
         return EXIT_INFRASTRUCTURE
-    print("\nThe main job (omni-bench run) can run here.")
+    print(f"\n{what} can run here.")
     return EXIT_OK
 
 
-def examine() -> Iterator[Finding]:
-    """The findings, one by one as they are made."""
+def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
+    """The findings, one by one as they are made. Raises ConfigError for overrides that make no configuration."""
     yield _python()
     yield Finding(OK, "machine", f"{cpu_model() or 'unknown CPU'}, {usable_cores()} cores; {platform.platform()}")
     yield _memory()
@@ -54,19 +50,22 @@ def examine() -> Iterator[Finding]:
     yield from _checked("torch", _torch)
     config = RunConfig()
     try:
-        config = compose()
+        config = compose(overrides)
     except OmniBenchError as error:
+        if overrides and isinstance(error, ConfigError):
+            raise
         yield Finding(PROBLEM, "scenario", str(error))
         return
     yield from _checked("data set", lambda: _dataset(config))
-    yield from _checked("checkpoint", lambda: _checkpoint(config))
-    yield from _checked("judge", lambda: _judge(config))
+    if config.asr.kind != "none":
+        yield from _checked("judge", lambda: _judge(config))
     yield _faster_whisper()
     yield _speaker_encoder()
     yield from _checked("disk", lambda: _disk(config))
-    yield from _checked("port", lambda: _port(config))
-    for package, target in (("vllm-omni", "vLLM-Omni"), ("sglang-omni", "SGLang-Omni")):
-        yield _other_server(package, target)
+    yield from _target(config)
+    for kind in SERVERS:
+        if kind != config.target.kind:
+            yield _other_server(kind)
 
 
 def _checked(what: str, check: Callable[[], Finding]) -> Iterator[Finding]:
@@ -112,9 +111,36 @@ def _dataset(config: RunConfig) -> Finding:
     return Finding(OK, "data set", f"{config.dataset.name}: {needed} prompts read, as {config.scenario.name} needs")
 
 
+def _target(config: RunConfig) -> Iterator[Finding]:
+    """What the configured target needs."""
+    if config.target.kind == "reference":
+        yield from _checked("checkpoint", lambda: _checkpoint(config))
+        yield from _checked("port", lambda: _port(config))
+    elif config.target.kind == "external":
+        yield _external(config.target)
+    else:
+        yield from preflight(config.target)
+
+
+def _external(target: TargetConfig) -> Finding:
+    from omni_bench.clients.urls import server_root
+    from omni_bench.targets.probe import get
+
+    url = server_root(target.url or "") + target.health_path
+    answer = get(url, EXTERNAL_TIMEOUT_S)
+    if answer.status is None or answer.status >= 500:
+        return Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
+    return Finding(OK, "server", f"{url} answers with status {answer.status}")
+
+
 def _checkpoint(config: RunConfig) -> Finding:
+    from omni_bench.targets.reference import check_checkpoint
     from reference_impl.settings import BUNDLED
 
+    given = config.reference.checkpoint
+    if given != "bundled":
+        check_checkpoint(config.reference)
+        return Finding(OK, "checkpoint", f"{config.reference.preset}: {given}")
     folder = BUNDLED[config.reference.preset]
     files = sorted(folder.glob("*.safetensors"))
     if not files:
@@ -170,12 +196,12 @@ def _port(config: RunConfig) -> Finding:
     return Finding(OK, "port", f"{config.target.host} can be bound, for example port {free_port(config.target.host)}")
 
 
-def _other_server(package: str, name: str) -> Finding:
-    version = package_version(package)
-    if version is not None:
+def _other_server(kind: str) -> Finding:
+    """Whether a server that is not the configured one could be launched too."""
+    server = SERVERS[kind]
+    (found,) = installed(TargetConfig(kind=kind, model="MODEL"))
+    if found.state == OK:
         return Finding(
-            OK, package, f"{version} is installed; start it and use target=external target.url=http://HOST:PORT"
+            OK, server.package, f"{found.detail}; what it needs: omni-bench doctor target={kind} client.model=MODEL"
         )
-    return Finding(
-        NOTE, package, f"not installed: to measure {name}, run it elsewhere and use target=external target.url=..."
-    )
+    return Finding(NOTE, server.package, f"{found.detail} (one that runs elsewhere: target=external target.url=...)")

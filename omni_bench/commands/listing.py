@@ -7,7 +7,7 @@ from omni_bench.datasets.load import list_datasets
 
 
 def list_command() -> int:
-    """Print scenarios, data sets and targets with a line about each. Raises ConfigError, DatasetError."""
+    """Print scenarios, data sets, targets and wire forms with a line about each. Raises ConfigError, DatasetError."""
     bundled = {
         f"{info.name}/{info.locale}": f"{info.prompts} prompts" for info in list_datasets() if info.prompts is not None
     }
@@ -15,6 +15,7 @@ def list_command() -> int:
     _print_group("Data sets (dataset=NAME)", group_options("dataset"))
     _print_group("Bundled sentences", bundled)
     _print_group("Targets (target=NAME)", group_options("target"))
+    _print_group("Wire forms (client=NAME)", group_options("client"))
     _print_group("Judges (asr=NAME)", group_options("asr"))
     print("Your own: omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
     return 0

@@ -13,7 +13,7 @@ from omni_bench.compare.result import Cell, Mark, Percentiles
 from omni_bench.compare.views import RunView
 from omni_bench.levels import Level
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, LengthGuard
+from omni_bench.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES, LengthGuard
 from omni_bench.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
 from omni_bench.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
 
@@ -24,9 +24,22 @@ INTERCEPT = "e2el_intercept_ms"
 Pair = tuple[RunView, RunView]
 
 
-def shown_metrics(guard: LengthGuard) -> tuple[str, ...]:
-    """The metrics with a row a level: the fit too once the length guard has tripped."""
-    return CELL_METRICS + tuple(name for name in PRIMARIES_BY_FIT if name not in CELL_METRICS and guard.tripped)
+def shown_metrics(pairs: Sequence[Pair], guard: LengthGuard) -> tuple[str, ...]:
+    """The metrics with a row a level: those of a text if there is one, and the fit once the length guard tripped."""
+    if is_text_alone(pairs):
+        return (*TEXT_PRIMARIES, "e2el_ms")
+    text = TEXT_PRIMARIES if _has(pairs, "ttft_ms") else ()
+    fit = tuple(name for name in PRIMARIES_BY_FIT if name not in CELL_METRICS and guard.tripped)
+    return CELL_METRICS + text + fit
+
+
+def is_text_alone(pairs: Sequence[Pair]) -> bool:
+    """Whether there is text and no audio in any of the runs."""
+    return _has(pairs, "ttft_ms") and not _has(pairs, "ttfp_ms")
+
+
+def _has(pairs: Sequence[Pair], metric: str) -> bool:
+    return any(level.value(metric) is not None for pair in pairs for run in pair for level in run.levels)
 
 
 def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -> list[dict[Level, float | None]]:
@@ -54,7 +67,7 @@ def compare_cells(
     Marks are by the two-sided paired t test after Benjamini–Hochberg at 0.10 over all cells. A level that is invalid
     in any run gets no mark.
     """
-    cells = [_cell(pairs, metric, level, alpha) for metric in shown_metrics(guard) for level in levels]
+    cells = [_cell(pairs, metric, level, alpha) for metric in shown_metrics(pairs, guard) for level in levels]
     adjusted = benjamini_hochberg([cell.p for cell in cells])
     return tuple(
         replace(cell, p_adjusted=value, mark=_mark(cell, value, pairs, guard, verdicts))

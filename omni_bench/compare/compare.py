@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
-from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, level_effects
+from omni_bench.compare.cells import (
+    Pair,
+    compare_cells,
+    compare_percentiles,
+    is_text_alone,
+    level_effects,
+)
 from omni_bench.compare.comparability import check_comparable, common_concurrencies
 from omni_bench.compare.keys import Difference, differences_of_all
 from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
 from omni_bench.compare.views import OMNI_BENCH, RunView
 from omni_bench.levels import Level, listed_levels, short_title
-from omni_bench.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
+from omni_bench.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
 from omni_bench.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 
@@ -36,7 +42,8 @@ def compare_runs(
     advisory = _advisory(before, after, len(used), forced)
     gives_verdicts = not {SINGLE_RUNS, NO_REQUESTS} & set(advisory)
     guard = _guard(shown, levels)
-    effects = {name: level_effects(shown, name, levels) for name in guard.primaries}
+    judged = TEXT_PRIMARIES if is_text_alone(shown) else guard.primaries
+    effects = {name: level_effects(shown, name, levels) for name in judged}
     primaries = judge({name: averaged_over_levels(found) for name, found in effects.items()}, alpha=alpha)
     if not (gives_verdicts and used):
         primaries = tuple(_without_verdict(primary) for primary in primaries)
@@ -196,7 +203,9 @@ def _notes(
             )
     if accuracy.cross_talk_runs == 1:
         notes.append("Cross-talk was heard in one run of after; if it repeats in another it is a hard failure.")
-    if guard.tripped is None:
+    if is_text_alone(list(zip(before, after, strict=True))):
+        notes.append("Text alone: TTFT, TPOT and tokens/s are judged. What was written is not.")
+    elif guard.tripped is None:
         notes.append("Without audio lengths nobody can tell a faster server from one that says less.")
     return tuple(notes)
 

@@ -17,8 +17,10 @@ from omni_bench.report.format import hardware_name
 _CLIENT_LIMITS = ("api_key_env", "connect_timeout_s", "max_audio_s", "request_timeout_s", "stall_timeout_s")
 _LOAD_MARKS = ("lag_budget_ms", "rotate_levels")
 _ASR_KEYS = ("kind", "lead_silence_ms", "tail_silence_ms")
-# Where the server happens to listen, how long to wait for it, and what versions and commits tell better.
+# Where the server happens to listen, what is checked beforehand and how long to wait for it, and what versions and
+# commits tell better.
 _TARGET_VOLATILE = ("host", "label", "port", "python", "revision", "startup_timeout_s", "stop_timeout_s")
+_TARGET_VOLATILE += ("gpus", "probe")
 _HEALTH_VOLATILE = ("running", "status", "waiting", "uptime_s")
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 

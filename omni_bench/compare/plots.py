@@ -20,7 +20,8 @@ from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
 from omni_bench.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.store.files import write_atomically
 
-PANELS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
+MAX_PANELS = 8
+_FITTED = ("e2el_slope", "e2el_intercept_ms")  # drawn over the audio length, not over the level
 ARMS = (("before", BLUE, "o", "-"), ("after", ORANGE, "s", "--"))
 CONFIDENCE = 0.95
 MAX_FIT_PANELS = 6
@@ -61,10 +62,15 @@ def arm_point(runs: Sequence[RunView], metric: str, level: Level) -> Point | Non
 
 
 def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:
-    figure = Figure(figsize=(11.0, 7.6), dpi=DPI / 1.2, layout="constrained")
+    metrics = tuple(dict.fromkeys(cell.metric for cell in comparison.cells if cell.metric not in _FITTED))[:MAX_PANELS]
+    rows = math.ceil(len(metrics) / 2) or 1
+    figure = Figure(figsize=(11.0, 3.8 * rows), dpi=DPI / 1.2, layout="constrained")
     figure.suptitle(_title(comparison), x=0.012, ha="left", fontsize=12, fontweight="bold")
     changes = {primary.metric: primary.change for primary in comparison.primaries}
-    for axes, metric in zip(figure.subplots(2, 2).ravel(), PANELS, strict=True):
+    panels = figure.subplots(rows, 2).ravel()
+    for axes in panels[len(metrics) :]:
+        axes.set_axis_off()
+    for axes, metric in zip(panels, metrics, strict=False):
         drawn = [_draw_arm(axes, runs, metric, comparison.levels, number) for number, runs in enumerate(arms)]
         change = changes.get(metric)
         said = f"   {signed_percent(change)} over all levels" if change is not None else ""

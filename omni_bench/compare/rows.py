@@ -18,8 +18,11 @@ METRIC_NAMES = {
     "audio_per_s": "audio/s",
     "e2el_slope": "E2EL slope",
     "e2el_intercept_ms": "E2EL intercept",
+    "ttft_ms": "TTFT",
+    "tpot_ms": "TPOT",
+    "tokens_per_s": "tokens/s",
 }
-_MEDIANS = ("ttfp_ms", "rtf", "e2el_ms")
+_MEDIANS = ("ttfp_ms", "rtf", "e2el_ms", "ttft_ms", "tpot_ms")
 _UNITS = {"ms": " (ms)", "s": " (s)"}
 NOTHING = "–"
 UP, DOWN, LEVEL = "↑", "↓", "→"

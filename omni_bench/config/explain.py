@@ -112,7 +112,8 @@ def _words(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Union:
         inner = [_words(item) for item in arguments if item is not type(None)]
-        return f"{' or '.join(inner)}, or null"
+        words = " or ".join(inner)
+        return f"{words}, or null" if type(None) in arguments else words
     if origin is list:
         return "a list of integers, such as [1,4,16]" if arguments == (int,) else "a list"
     if origin is dict:

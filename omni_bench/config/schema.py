@@ -8,7 +8,7 @@ implementation within a group.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from omegaconf import MISSING
 
@@ -23,7 +23,9 @@ class ScenarioConfig:
 
 @dataclass
 class TargetConfig:
-    """The server. ``kind``: ``reference`` or ``command`` (launched here) or ``external`` (``url`` is needed)."""
+    """The server. ``kind``: ``reference``, ``vllm_omni``, ``sglang_omni`` or ``command`` (launched here), or
+    ``external`` (``url`` is needed).
+    """
 
     kind: str = MISSING
     url: Optional[str] = None
@@ -38,11 +40,19 @@ class TargetConfig:
     python: Optional[str] = None  # the interpreter of another environment, for a launched server
     revision: Optional[str] = None  # what is installed there: a commit, or the SHA-256 of a wheel
     label: Optional[str] = None  # what the user calls it, such as an arm of `omni-bench ab`
+    probe: bool = True  # find out before timing how the server answers: framing, rate, streaming, seed
+    devices: Optional[list[str]] = None  # GPUs for a launched server, by number or UUID: CUDA_VISIBLE_DEVICES
+    gpus: int = 0  # how many GPUs a launched server needs at least; checked before the launch
+    # vllm_omni and sglang_omni
+    model: Optional[str] = None  # a folder, or a hub id that is in the local cache; never downloaded
+    deploy_config: Optional[str] = None  # a file: --deploy-config of vllm-omni, --config of sglang-omni
+    stage_overrides: dict[Any, Any] = field(default_factory=dict)  # vllm_omni: settings by stage: {0: {KEY: VALUE}}
+    extra_args: list[str] = field(default_factory=list)  # further words of the command, as they are
 
 
 @dataclass
 class DatasetConfig:
-    """Prompts. ``kind``: ``bundled``, ``seed_tts`` (a folder) or ``huggingface``."""
+    """Prompts. ``kind``: ``bundled``, ``seed_tts`` (a folder), ``huggingface`` or ``random`` (lengths by seed)."""
 
     kind: str = MISSING
     name: str = MISSING
@@ -53,27 +63,38 @@ class DatasetConfig:
         default_factory=lambda: {"id": "id", "text": "text", "ref_text": "ref_text", "ref_audio": "ref_audio"}
     )
     locale: str = "en"
+    design: bool = False  # seed_tts, bundled: the fifth field of a row is an instruction, which is sent
+    min_words: int = 5  # random: a prompt has so many words
+    max_words: int = 40  # to so many
     seed: int = 0
     shuffle: bool = True
+    subset: Optional[int] = None  # so many prompts of the data set and no others, chosen by the seed
     allow_repeats: bool = False
 
 
 @dataclass
 class ClientConfig:
-    """How a request is made. ``kind``: ``openai_speech`` (POST /v1/audio/speech, raw PCM)."""
+    """How a request is made. ``kind``: a wire form of ``omni_bench/clients/forms.py``.
+
+    ``openai_speech`` (POST /v1/audio/speech, raw PCM), the same as ``openai_speech_sse`` (events),
+    ``openai_speech_wav`` and ``openai_speech_ws`` (WebSocket); ``openai_chat_audio`` (POST /v1/chat/completions).
+    """
 
     kind: str = MISSING
     model: str = "tiny"
     voice: Optional[str] = None
     task_type: Optional[str] = None
     language: Optional[str] = None
+    instructions: Optional[str] = None  # how to speak, for prompts that have none of their own
+    modalities: list[str] = field(default_factory=list)  # of chat: text, audio, or both
     send_reference: bool = False
+    reference_form: str = "base64"  # or file: a file:// URL, for a server that sees the same disk
     seed: Optional[int] = 0  # request i gets seed + i; null sends no seed
     max_new_tokens: Optional[int] = None
     sample_rate_hz: int = 24000
     request_timeout_s: float = 300.0
     connect_timeout_s: float = 10.0
-    stall_timeout_s: float = 20.0  # no byte for so long after the first audio: nobody listens any more
+    stall_timeout_s: float = 20.0  # no audio or text for so long after the first: nobody listens any more
     max_audio_s: float = 300.0  # more than this is a failed request, not more memory
     api_key_env: Optional[str] = None  # name of the environment variable that holds the key
     extra_body: dict[str, Any] = field(default_factory=dict)  # stored with the run: no secrets
@@ -177,6 +198,8 @@ class ReferenceConfig:
     fault: Optional[str] = None  # a fault of the catalogue (reference_impl/faults.py); off by default
     graphs: str = "off"  # off, compile, cuda_graph or full_step (CUDA): how a decode step is executed
     buffers: str = "device"  # or host_roundtrip: codes and states go through the host at every step
+    chat_token_ms: float = 5.0  # the pace of the stand-in for a text model in /v1/chat/completions; 0: at once
+    engine_process: Union[bool, str] = "auto"  # the engine in a process of its own: auto, true or false
 
 
 @dataclass

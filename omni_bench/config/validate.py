@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Sequence
 
 from omni_bench.accuracy.settings import judge_settings
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.clients.urls import url_problem
 from omni_bench.config.explain import alternatives
 from omni_bench.config.schema import (
     AsrConfig,
     ChecksConfig,
-    ClientConfig,
     DatasetConfig,
     LoadConfig,
     OutputConfig,
     ReferenceConfig,
     RunConfig,
-    TargetConfig,
 )
+from omni_bench.config.validate_client import validate_asked, validate_client
 from omni_bench.config.validate_load import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, validate_open_loop, validate_slo
+from omni_bench.config.validate_target import validate_target
 from omni_bench.errors import ConfigError
 from reference_impl.faults.catalogue import FAULT_NAMES, slow_percent
 from reference_impl.presets import PRESETS
-from reference_impl.settings import BUFFERS, BUNDLED, CHUNK_GROWTHS, DTYPES, GRAPHS, PREDICTOR_STRATEGIES
+from reference_impl.settings import (
+    BUFFERS,
+    BUNDLED,
+    CHUNK_GROWTHS,
+    DTYPES,
+    GRAPHS,
+    MAX_CHAT_TOKEN_MS,
+    PREDICTOR_STRATEGIES,
+    check_engine_process,
+)
 
-TARGET_KINDS = ("reference", "external", "command")
-DATASET_KINDS = ("bundled", "seed_tts", "huggingface")
-CLIENT_KINDS = ("openai_speech",)
+DATASET_KINDS = ("bundled", "seed_tts", "huggingface", "random")
 LOAD_KINDS = (CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH)
 ASR_KINDS = ("whisper", "faster_whisper", "none")
 SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
 """A client process with more open streams than this measures itself."""
+
+MAX_WORDS = 500
+"""Of a random prompt: servers take 4096 characters, as in OpenAI's API."""
 
 MAX_REQUESTS_PER_LEVEL, MAX_PER_SLOT = 1_000_000, 1000
 """A plan is made before anything runs: more is a slip of the keyboard, and would fill the memory."""
@@ -46,9 +53,9 @@ def validate(config: RunConfig) -> None:
     name = config.scenario.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ConfigError(f"scenario.name={name!r}: names a folder; letters, digits, '.', '_' and '-' only")
-    _target(config.target)
+    validate_target(config.target)
     _dataset(config.dataset)
-    _client(config.client)
+    validate_client(config.client)
     _load(config.load)
     validate_slo(config.slo, config.load)
     _asr(config.asr)
@@ -64,58 +71,8 @@ def validate(config: RunConfig) -> None:
             "checks.speaker_similarity=true with asr=none: voices are written down beside what the judge heard; "
             "valid: asr=whisper, asr=faster_whisper"
         )
+    validate_asked(config)
     _output(config.output)
-
-
-def _target(target: TargetConfig) -> None:
-    choice("target.kind", target.kind, TARGET_KINDS)
-    if target.kind == "external":
-        if not target.url:
-            raise ConfigError("target.url is needed for target=external, such as target.url=http://127.0.0.1:8091")
-        if (problem := url_problem(target.url)) is not None:
-            raise ConfigError(f"target.url={problem}")
-    elif target.url is not None:
-        raise ConfigError(
-            f"target.url: the target '{target.kind}' is launched here and takes no URL; "
-            "use target=external for a server that already runs"
-        )
-    _launched(target)
-    if not target.host:
-        raise ConfigError("target.host='': an address to bind, such as 127.0.0.1")
-    if not 0 <= target.port <= 65535:
-        raise ConfigError(f"target.port={target.port}: 0 (a free port is chosen) to 65535")
-    if not target.health_path.startswith("/"):
-        raise ConfigError(f"target.health_path={target.health_path!r}: a path that starts with '/', such as /health")
-    _positive("target.startup_timeout_s", target.startup_timeout_s)
-    _positive("target.stop_timeout_s", target.stop_timeout_s)
-    if target.chaos is not None:
-        choice("target.chaos", target.chaos, tuple(WIRE_FAULTS))
-
-
-def _launched(target: TargetConfig) -> None:
-    """What concerns servers that are launched here."""
-    if target.kind == "command":
-        if not target.command:
-            raise ConfigError(
-                "target.command is needed for target=command: what launches the server, in the foreground, with {host} "
-                "and {port} where those belong"
-            )
-        try:
-            words = shlex.split(target.command)
-        except ValueError as error:
-            raise ConfigError(f"target.command={target.command!r}: {str(error).lower()}") from None
-        if not words:
-            raise ConfigError(f"target.command={target.command!r}: names no program")
-        if target.port == 0 and "{port}" not in target.command:
-            raise ConfigError(
-                f"target.command={target.command!r}: needs {{port}} where the port belongs, or target.port=N if the "
-                "command always takes port N"
-            )
-    elif target.command is not None:
-        raise ConfigError(f"target.command is for target=command, not for the target '{target.kind}'")
-    if target.kind == "external" and (target.env or target.python is not None):
-        name = "env" if target.env else "python"
-        raise ConfigError(f"target.{name}: the target 'external' is not launched here, so that it cannot be set")
 
 
 def _dataset(dataset: DatasetConfig) -> None:
@@ -126,18 +83,15 @@ def _dataset(dataset: DatasetConfig) -> None:
         raise ConfigError("dataset.hf_id is needed for dataset=huggingface: a hub id, or a local arrow or parquet path")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.locale):
         raise ConfigError(f"dataset.locale={dataset.locale!r}: the name of a folder below the root, such as en or zh")
-
-
-def _client(client: ClientConfig) -> None:
-    choice("client.kind", client.kind, CLIENT_KINDS)
-    if client.sample_rate_hz < 1:
-        raise ConfigError(f"client.sample_rate_hz={client.sample_rate_hz}: at least 1, such as 24000")
-    if client.max_new_tokens is not None and client.max_new_tokens < 1:
-        raise ConfigError(f"client.max_new_tokens={client.max_new_tokens}: at least 1, or null")
-    _positive("client.request_timeout_s", client.request_timeout_s)
-    _positive("client.connect_timeout_s", client.connect_timeout_s)
-    _positive("client.stall_timeout_s", client.stall_timeout_s)
-    _positive("client.max_audio_s", client.max_audio_s)
+    if dataset.design and dataset.kind not in ("seed_tts", "bundled"):
+        raise ConfigError(f"dataset.design=true is for the kinds seed_tts and bundled, not for {dataset.kind}")
+    if not 1 <= dataset.min_words <= dataset.max_words <= MAX_WORDS:
+        raise ConfigError(
+            f"dataset.min_words={dataset.min_words}, dataset.max_words={dataset.max_words}: 1 to {MAX_WORDS}, the "
+            "first not above the second"
+        )
+    if dataset.subset is not None:
+        _at_least("dataset.subset", dataset.subset, 1)
 
 
 def _load(load: LoadConfig) -> None:
@@ -224,6 +178,9 @@ def _reference(reference: ReferenceConfig) -> None:
     choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
     choice("reference.graphs", reference.graphs, GRAPHS)
     choice("reference.buffers", reference.buffers, BUFFERS)
+    check_engine_process(reference.engine_process)
+    if not (math.isfinite(reference.chat_token_ms) and 0 <= reference.chat_token_ms <= MAX_CHAT_TOKEN_MS):
+        raise ConfigError(f"reference.chat_token_ms={reference.chat_token_ms}: 0 to {MAX_CHAT_TOKEN_MS:g} ms a token")
     if reference.fault is not None and slow_percent(reference.fault) is None:
         choice("reference.fault", reference.fault, FAULT_NAMES)
     if reference.threads is not None:

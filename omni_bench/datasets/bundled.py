@@ -23,11 +23,14 @@ def bundled_names() -> list[str]:
     return sorted(entry.name for entry in bundled_root().iterdir() if any(entry.glob(f"*/{META_NAME}")))
 
 
-def read_bundled(name: str, locale: str) -> PromptSource:
-    """Read a bundled data set. Raises DatasetError that lists the names if there is no such set."""
+def read_bundled(name: str, locale: str, *, design: bool = False) -> PromptSource:
+    """Read a bundled data set, of the design variant if ``design``.
+
+    Raises DatasetError that lists the names if there is no such set.
+    """
     if name not in bundled_names():
         raise DatasetError(f"dataset.name: no bundled data set {name!r}; valid: {', '.join(bundled_names())}")
-    return read_seed_tts(bundled_root() / name, locale)
+    return read_seed_tts(bundled_root() / name, locale, design=design)
 
 
 def count_rows(name: str, locale: str) -> int:
@@ -37,13 +40,13 @@ def count_rows(name: str, locale: str) -> int:
 
 
 def bundled_texts(locale: str) -> list[str]:
-    """The sentences of all bundled sets in a language, [] if there are none."""
+    """The sentences of all bundled sets in a language, each once; [] if there are none."""
     texts: list[str] = []
     for name in bundled_names():
         meta = bundled_root() / name / locale / META_NAME
         if locale in bundled_locales(name):
             texts += [row.text for row in parse_meta(meta.read_bytes(), str(meta))]
-    return texts
+    return list(dict.fromkeys(texts))
 
 
 def bundled_locales(name: str) -> list[str]:

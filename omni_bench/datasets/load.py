@@ -12,6 +12,7 @@ from omni_bench.config.validate import DATASET_KINDS
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, count_rows, read_bundled
 from omni_bench.datasets.huggingface import read_huggingface
 from omni_bench.datasets.prompt import Prompt
+from omni_bench.datasets.random_lengths import ROWS, read_random
 from omni_bench.datasets.seed_tts import read_seed_tts
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
@@ -31,13 +32,15 @@ class DatasetInfo:
 def open_source(config: DatasetConfig) -> PromptSource:
     """Read the data set that ``config`` names. Raises DatasetError."""
     if config.kind == "bundled":
-        return read_bundled(config.name, config.locale)
+        return read_bundled(config.name, config.locale, design=config.design)
     if config.kind == "seed_tts":
         if not config.root:
             raise DatasetError("dataset.root is empty; give the folder that holds <locale>/meta.lst")
-        return read_seed_tts(config.root, config.locale)
+        return read_seed_tts(config.root, config.locale, design=config.design)
     if config.kind == "huggingface":
         return read_huggingface(config)
+    if config.kind == "random":
+        return read_random(config.locale, config.seed, config.min_words, config.max_words)
     raise DatasetError(f"dataset.kind: unknown kind {config.kind!r}; valid: {', '.join(DATASET_KINDS)}")
 
 
@@ -54,7 +57,9 @@ def shuffled_order(ids: Sequence[str], seed: int) -> list[int]:
 def load_prompts(config: DatasetConfig, count: int) -> list[Prompt]:
     """The first ``count`` prompts of the data set, shuffled by ``config.seed`` if ``config.shuffle``.
 
-    With ``config.allow_repeats`` a data set that is too small starts again in the same
+    With ``config.subset`` the data set is so many of its prompts, the first in the shuffled order:
+    which ones they are depends on the seed alone, and without ``config.shuffle`` they come in file
+    order. With ``config.allow_repeats`` a data set that is too small starts again in the same
     order; the repeats of a prompt have the ids ``ID#2``, ``ID#3`` and so on.
 
     Raises DatasetError if the data set cannot be read, is malformed, or holds fewer than ``count``.
@@ -62,15 +67,28 @@ def load_prompts(config: DatasetConfig, count: int) -> list[Prompt]:
     if count < 1:
         raise DatasetError(f"{count} prompts asked for; at least 1 is needed")
     source = open_source(config)
-    available = len(source.ids)
-    if count > available and not config.allow_repeats:
+    order = _order(source, config)
+    if count > len(order) and not config.allow_repeats:
+        which = f"dataset.subset={config.subset} of {source.label}" if config.subset is not None else source.label
         raise DatasetError(
-            f"{count} prompts are needed but {source.label} has {available}; "
+            f"{count} prompts are needed but {which} has {len(order)}; "
             "ask for fewer requests or set dataset.allow_repeats=true"
         )
-    order = shuffled_order(source.ids, config.seed) if config.shuffle else list(range(available))
     first_pass = [source.take(index) for index in order[:count]]
     return first_pass + _repeats(first_pass, set(source.ids), count - len(first_pass))
+
+
+def _order(source: PromptSource, config: DatasetConfig) -> list[int]:
+    """The row numbers to use, in the order in which they are used."""
+    available = len(source.ids)
+    if config.subset is None and not config.shuffle:
+        return list(range(available))
+    order = shuffled_order(source.ids, config.seed)
+    if config.subset is not None:
+        if config.subset > available:
+            raise DatasetError(f"dataset.subset={config.subset}: {source.label} has only {available} prompts")
+        order = order[: config.subset]
+    return order if config.shuffle else sorted(order)
 
 
 def _repeats(prompts: list[Prompt], used_ids: set[str], count: int) -> list[Prompt]:
@@ -89,7 +107,7 @@ def _repeats(prompts: list[Prompt], used_ids: set[str], count: int) -> list[Prom
 
 
 def prompts_sha256(prompts: Iterable[Prompt], *, with_reference: bool = False) -> str:
-    """SHA-256 (hex) of the ordered prompts: id, text and language, and no path of this machine.
+    """SHA-256 (hex) of the ordered prompts: id, text, language and instructions, and no path of this machine.
 
     ``with_reference`` (for runs that send them) adds the reference text and the content of
     the recording. Raises DatasetError if a recording cannot be read.
@@ -97,6 +115,8 @@ def prompts_sha256(prompts: Iterable[Prompt], *, with_reference: bool = False) -
     digest = hashlib.sha256()
     for prompt in prompts:
         parts: list[str | None] = [prompt.id, prompt.text, prompt.language]
+        if prompt.instructions is not None:  # a prompt without them hashes as it always did
+            parts.append(f"instructions: {prompt.instructions}")
         if with_reference:
             parts += [prompt.ref_text, _file_sha256(prompt)]
         digest.update(json.dumps(parts, ensure_ascii=True).encode() + b"\n")
@@ -125,4 +145,5 @@ def list_datasets() -> list[DatasetInfo]:
         *bundled,
         DatasetInfo("(any)", "seed_tts", None, None, "a folder dataset.root in the seed-tts-eval layout"),
         DatasetInfo("(any)", "huggingface", None, None, "dataset.hf_id: a hub id, or local arrow/parquet files"),
+        DatasetInfo("random", "random", "en", ROWS, "bundled words in dataset.min_words to dataset.max_words"),
     ]

@@ -12,6 +12,7 @@ class Prompt:
 
     ``ref_audio`` is an absolute path inside the data set's folder, or None where the data
     set has no reference recordings. ``language`` is the locale of the data set ("en", "zh").
+    ``instructions`` describe the voice or how to speak (data sets of the design variant only).
     """
 
     id: str
@@ -19,3 +20,4 @@ class Prompt:
     ref_text: str | None
     ref_audio: Path | None
     language: str
+    instructions: str | None = None

@@ -11,7 +11,7 @@ from omni_bench.gate.judge import Evidence, judge_series
 from omni_bench.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult, Status
 from omni_bench.history.records import StoredRun
 from omni_bench.history.rows import in_place
-from omni_bench.history.series import GATED, GATED_BY_FIT, equally_long, loads
+from omni_bench.history.series import GATED, GATED_BY_FIT, equally_long, gated, loads
 from omni_bench.stats.nightly import MIN_NIGHTS
 
 MAX_LISTED = 8
@@ -76,9 +76,9 @@ def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
     found = []
     for load in loads([*evidence.nights[-1:], tonight]):
         by_fit = _lengths_differ(tonight, evidence, load)
-        for metric in GATED_BY_FIT if by_fit else GATED:
+        for metric in gated(tonight, by_fit=by_fit):
             one = judge_series(metric, load, tonight, evidence)
-            if by_fit and metric not in GATED:
+            if metric in GATED_BY_FIT and metric not in GATED:
                 guard = "length guard: the audio is not as long as in the nights before, so the fit is judged"
                 one = replace(one, reason=f"{one.reason} ({guard})")
             found.append(one)

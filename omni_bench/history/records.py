@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from omni_bench.compare.keys import comparability_keys, settings_of, versions_of
-from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, RunView, headline_figure
-from omni_bench.levels import level_of, level_value, short_title
+from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView, headline_figure
+from omni_bench.levels import Rate, level_of, short_title
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 
-CLOSED_LOOP = "closed_loop"
+CLOSED_LOOP, POISSON, GAMMA = "closed_loop", "poisson", "gamma"
 ADVISORY = "no per-request data: advisory"
 _SERIES_DIGITS = 16
 
@@ -126,7 +126,7 @@ def record_of_run(run: Mapping[str, Any], source: str, role: Role = Role.NIGHT) 
 
 
 def record_of_bench(view: RunView, results: Sequence[Mapping[str, Any]]) -> StoredRun:
-    """Results of ``vllm bench serve`` as a record; ``results``: the JSON that ``view`` was read from.
+    """Results of ``vllm bench serve`` as a record; ``results``: the JSON that ``view`` was read from, one a level.
 
     Its scenario is the label of the benchmark, if it has one.
     """
@@ -150,8 +150,8 @@ def record_of_bench(view: RunView, results: Sequence[Mapping[str, Any]]) -> Stor
         levels=tuple(
             StoredLevel(
                 load=short_title(level.concurrency),
-                concurrency=int(level_value(level.concurrency)),
-                arrival=CLOSED_LOOP,
+                concurrency=_in_flight(level, result),
+                arrival=_bench_arrival(level, result),
                 requests=level.requests,
                 failed=None,
                 faulty=None,
@@ -159,7 +159,7 @@ def record_of_bench(view: RunView, results: Sequence[Mapping[str, Any]]) -> Stor
                 reasons=level.why,
                 metrics=level.metrics,
             )
-            for level in view.levels
+            for level, result in zip(view.levels, results, strict=True)
         ),
         source=view.source,
     )
@@ -191,6 +191,20 @@ def _level(level: Mapping[str, Any]) -> StoredLevel:
         cross_talk=level.get("cross_talk"),
         parity=level.get("parity"),
     )
+
+
+def _in_flight(level: LevelView, result: Mapping[str, Any]) -> int:
+    """The concurrency, or at a request rate the peak, which vllm bench counts by whole seconds; no more than all."""
+    if not isinstance(level.concurrency, Rate):
+        return level.concurrency
+    peak = result.get("max_concurrent_requests")
+    return peak if type(peak) is int and 0 < peak <= level.requests else level.requests
+
+
+def _bench_arrival(level: LevelView, result: Mapping[str, Any]) -> str:
+    if not isinstance(level.concurrency, Rate):
+        return CLOSED_LOOP
+    return POISSON if result.get("burstiness", 1.0) == 1.0 else GAMMA
 
 
 def _bench_date(text: str | None) -> str | None:

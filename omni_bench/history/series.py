@@ -7,13 +7,27 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from omni_bench.clients.forms import CHAT
+from omni_bench.clients.openai_chat_audio import AUDIO, TEXT
 from omni_bench.history.records import StoredLevel, StoredRun
-from omni_bench.stats.length_guard import LIMIT, PRIMARIES, PRIMARIES_BY_FIT, REPLACED
+from omni_bench.stats.length_guard import LIMIT, PRIMARIES, PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES
 from omni_bench.stats.pairs import intercept_effect, log_ratio
 
 INTERCEPT = "e2el_intercept_ms"
 GATED = PRIMARIES
 GATED_BY_FIT = PRIMARIES_BY_FIT
+
+
+def gated(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
+    """The metrics of a run that are gated, by what its client asked for: those of audio, of a text, or of both.
+
+    ``by_fit``: its audio is not as long as in other runs.
+    """
+    audio = GATED_BY_FIT if by_fit else GATED
+    if run.keys.get("client.kind") != CHAT:
+        return audio
+    modalities = run.keys.get("client.modalities") or ()
+    return (*(audio if AUDIO in modalities else ()), *(TEXT_PRIMARIES if TEXT in modalities else ()))
 
 
 @dataclass(frozen=True)

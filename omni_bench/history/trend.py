@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from omni_bench.history.database import Baseline
 from omni_bench.history.records import StoredRun
-from omni_bench.history.series import GATED, INTERCEPT, Series, loads, series_of
+from omni_bench.history.series import INTERCEPT, Series, gated, loads, series_of
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.stats.drift import ChangePoint, change_points
 from omni_bench.stats.verdicts import worse_sign
@@ -49,7 +49,7 @@ class Trend:
 def trends(runs: Sequence[StoredRun], baseline: Baseline | None = None) -> list[Trend]:
     """The trends of one series of runs (oldest first), by metric, then load; those without any value are left out."""
     found = []
-    for metric in GATED:
+    for metric in dict.fromkeys(name for run in runs for name in gated(run)):
         for load in loads(runs):
             series = series_of(runs, metric, load)
             if series.logs:

@@ -10,6 +10,7 @@ import numpy as np
 
 from omni_bench.accuracy.corruption import is_corrupted
 from omni_bench.accuracy.wer import UtteranceScore, score_utterance
+from omni_bench.clients.forms import Asked
 from omni_bench.config.schema import OutputConfig
 from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
@@ -22,6 +23,7 @@ from omni_bench.parity.compare import Comparison, Words
 from omni_bench.parity.phase import ParityPhase
 from omni_bench.parity.records import comparison_of, comparison_record
 from omni_bench.parity.verdict import LevelParity, is_mismatch, level_parity
+from omni_bench.run.answers import SPEECH
 from omni_bench.run.judging import Verdicts
 from omni_bench.run.results import LevelResult, RequestResult, measure_level, read_solos, result_record
 from omni_bench.store.run_folder import RunFolder
@@ -104,12 +106,15 @@ def keep_codes(
 
 
 def parity_result(
-    phase: ParityPhase | None, recordings: Sequence[LevelRecording], prompts: Mapping[str, Prompt]
+    phase: ParityPhase | None,
+    recordings: Sequence[LevelRecording],
+    prompts: Mapping[str, Prompt],
+    asked: Asked = SPEECH,
 ) -> ParityResult | None:
     """Compare what was recorded; None if the check was off or nothing was sent alone. Raises StoreError."""
     if phase is None or not (phase.codes or phase.solos):
         return None
-    solos = tuple(measure_level(recording, prompts) for recording in phase.solos.values())
+    solos = tuple(measure_level(recording, prompts, asked=asked) for recording in phase.solos.values())
     return ParityResult(solos, tuple(phase.compare(recordings)), phase.codes)
 
 

@@ -143,7 +143,7 @@ def level_record(
         corpus,
         lag_budget_ms=config.load.lag_budget_ms,
         more_invalid_reasons=[
-            *wer_reasons(corpus, config.asr.wer_limit),
+            *wer_reasons(corpus, config.asr.wer_limit, config.dataset.locale),
             *parity_reasons(parity),
             *cross_talk_reasons(cross_talk),
         ],

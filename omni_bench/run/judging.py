@@ -9,6 +9,7 @@ from typing import Any
 from omni_bench.accuracy.alignment import alignment
 from omni_bench.accuracy.clips import Clip, Transcript
 from omni_bench.accuracy.engines import resolve_engine
+from omni_bench.accuracy.normalise import counts_characters
 from omni_bench.accuracy.own_error import OwnError, Reference, own_error
 from omni_bench.accuracy.pool import transcribe
 from omni_bench.accuracy.resolve import JudgeSpec
@@ -96,11 +97,15 @@ def judge_levels(
     return Verdicts(spec.name, scores, transcripts, own_error(references, everything[spoken:], language))
 
 
-def wer_reasons(corpus: CorpusScore | None, wer_limit: float) -> list[str]:
-    """Why a level's accuracy makes it invalid; [] if it does not (or nothing could be judged)."""
+def wer_reasons(corpus: CorpusScore | None, wer_limit: float, language: str) -> list[str]:
+    """Why a level's accuracy makes it invalid; [] if it does not (or nothing could be judged).
+
+    Where a language is compared by characters, the limit holds for the CER, and is said to.
+    """
     if corpus is None or corpus.wer is None or corpus.wer <= wer_limit:
         return []
-    return [f"WER {corpus.wer:.1%} is above asr.wer_limit={wer_limit:g} ({wer_limit:.1%})"]
+    rate = "CER" if counts_characters(language) else "WER"
+    return [f"{rate} {corpus.wer:.1%} is above asr.wer_limit={wer_limit:g} ({wer_limit:.1%})"]
 
 
 def requests_to_keep(

@@ -19,9 +19,10 @@ from typing import Any
 
 from rich.console import Console
 
+from omni_bench.clients.forms import Asked
 from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.config.schema import RunConfig
-from omni_bench.errors import TargetError
+from omni_bench.errors import OmniBenchError, TargetError
 from omni_bench.levels import level_title
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.plan import LevelPlan
@@ -35,9 +36,11 @@ from omni_bench.run.finish import Outcome, finish
 from omni_bench.run.hearing import judge_facts, with_voices
 from omni_bench.run.judging import Verdicts, audible, judge_levels
 from omni_bench.run.level_order import configured_levels, in_configured_order
+from omni_bench.run.observed import Observed, target_facts
 from omni_bench.run.prepare import Prepared, prepare
+from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.provenance import harness, provenance
+from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
 from omni_bench.run.results import LevelResult, measure_level, request_record
 from omni_bench.run.signal_checks import speaks
@@ -78,6 +81,7 @@ class _Session:
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
     parity: ParityPhase | None = None
+    observed: Observed = field(default_factory=Observed)
 
     def on_event(self, event: LoadEvent) -> None:
         """Write a measured request down the moment it has finished, then show it."""
@@ -135,15 +139,21 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.progress.say(f"starting the target ({session.config.target.kind})")
             session.info = target.start()
             session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
+            session.observed.before(
+                session.config, session.prepared.prompts, target, session.info, session.progress.say
+            )
             session.progress.begin_load(session.prepared.plans)
             if session.config.checks.parity_requests:
                 session.parity = ParityPhase(session.config.checks.parity_requests)
             for plan in _plans(session):
                 _run_one_level(session, plan, target)
+            session.observed.after(session.progress.say)
             _run_alone(session, target)
     except BaseException as error:
         if isinstance(error, LevelInterrupted):
             session.recordings.append(error.recording)
+        if isinstance(error, OmniBenchError):  # now: it takes a while until all is stopped and written down
+            session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
         problem = error
     try:
         try:
@@ -202,6 +212,8 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
 
 
 def _check_target(recording: LevelRecording, target: Target, when: str) -> None:
+    if any(one.error is not None and one.error.kind in ("connect", "disconnected") for one in recording.timelines):
+        time.sleep(SETTLE_S)
     if recording.target_died or not target.is_alive():
         raise TargetError(f"the server died {when}: {target.failure()}")
 
@@ -220,15 +232,22 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
     try:
         check_signal = speaks(session.config)
         with_reference = session.config.client.send_reference
+        asked = Asked.of(session.config.client)
         levels = [
-            measure_level(recording, session.prepared.prompts, with_reference=with_reference, check_signal=check_signal)
+            measure_level(
+                recording,
+                session.prepared.prompts,
+                with_reference=with_reference,
+                check_signal=check_signal,
+                asked=asked,
+            )
             for recording in session.recordings
         ]
     except Exception as error:
         return _Results([], None, problem or error)
     levels = in_configured_order(levels, configured_levels(session.config.load, session.prepared.plans))
     try:
-        parity = parity_result(session.parity, session.recordings, session.prepared.prompts)
+        parity = parity_result(session.parity, session.recordings, session.prepared.prompts, asked)
     except Exception as error:
         return _Results(levels, None, problem or error)
     spec = session.prepared.judge
@@ -270,7 +289,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 provenance=provenance(
                     session.config,
                     command=session.command,
-                    target=_target_facts(session),
+                    target=target_facts(session.config.target, session.info, session.observed),
                     prompts=session.prepared.prompts_facts,
                     judge=judge_facts(judge, results.verdicts, session.config) if judge is not None else None,
                 ),
@@ -280,29 +299,6 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
         if results.problem is not None:
             raise _with_place(results.problem, session)  # noqa: B904 - the second problem stays as its context
         raise
-
-
-def _target_facts(session: _Session) -> dict[str, Any]:
-    """``provenance.target``: what the server says of itself, as far as it came to that."""
-    info, config = session.info, session.config.target
-    health = info.health if info is not None and isinstance(info.health, dict) else {}
-
-    def stated(name: str) -> str | None:
-        value = health.get(name)
-        return value if isinstance(value, str) else None
-
-    own: dict[str, Any] = {"version": None, "commit": config.revision}
-    if info is not None and info.environment is not None and config.kind == "reference":
-        own["version"] = info.environment["packages"].get("omni-bench")
-    elif config.kind == "reference" and config.python is None:
-        own = harness()  # the reference server is of this very package
-    return {
-        "kind": config.kind,
-        "url": info.base_url if info is not None else config.url,
-        "version": stated("version") or own["version"],
-        "commit": stated("commit") or own["commit"],
-        "description": info.as_dict() if info is not None else {},
-    }
 
 
 def _with_place(problem: BaseException, session: _Session) -> BaseException:

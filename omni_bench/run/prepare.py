@@ -22,6 +22,7 @@ from omni_bench.parity.phase import REPEATS
 from omni_bench.run.hearing import check_speaker_encoder, references_for
 from omni_bench.run.judging import find_judge
 from omni_bench.store.files import os_errors_as_store_errors
+from omni_bench.targets.preflight import check_target
 from omni_bench.targets.reference import check_checkpoint
 
 SPACE_FIXED_BYTES = 64 << 20
@@ -45,12 +46,13 @@ class Prepared:
 
 
 def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Prepared:
-    """Load the prompts, plan the levels, find the judge, check the disk. ``say`` shows what takes long.
+    """Check the target, load the prompts, plan the levels, find the judge, check the disk.
 
-    Raises DatasetError, ConfigError, AccuracyError or StoreError.
+    ``say`` shows what takes long. Raises TargetError, DatasetError, ConfigError, AccuracyError or StoreError.
     """
     if config.target.kind == "reference":
         check_checkpoint(config.reference)
+    check_target(config.target)
     check_api_key(config.client)
     check_speaker_encoder(config)
     size = size_load(config.load)

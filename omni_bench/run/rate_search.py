@@ -91,6 +91,6 @@ def is_expected(level: Mapping[str, Any]) -> bool:
 
     def is_overload(reason: str) -> bool:
         lost = "requests failed (" in reason or reason.startswith("warm-up failed")
-        return lost or (level["failed"] > 0 and reason.startswith("WER"))
+        return lost or (level["failed"] > 0 and reason.startswith(("WER", "CER")))
 
     return not level["invalid"] and all(is_overload(reason) for reason in level["invalid_reasons"])

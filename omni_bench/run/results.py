@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from omni_bench.clients.forms import Asked
 from omni_bench.clients.timeline import Timeline
 from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
 from omni_bench.datasets.prompt import Prompt
@@ -22,21 +23,23 @@ from omni_bench.metrics.level import LevelSummary, Slo, Warmup, summarise_level
 from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.metrics.shared_audio import SharedAudio
-from omni_bench.metrics.validity import audio_faults, delivery_faults
+from omni_bench.run.answers import SPEECH, answer_faults, other_prompt_text, spoken_text
 from omni_bench.run.signal_checks import SHARED_FORM, is_shared_form, shared_from, shared_records, with_signal_faults
 from omni_bench.run.warmup import WarmupRequest, read_warmup, warmup_requests, write_warmup
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.text import shorten
 
-UNHEARABLE = ("empty", "silent")
-"""Faults with which there is nothing to transcribe: the utterance counts as wholly wrong."""
+UNHEARABLE = ("empty", "silent", "no_text")
+"""Faults with which there is nothing to transcribe, or to compare: the utterance counts as wholly wrong."""
 
 
 @dataclass(frozen=True)
 class RequestResult:
     """One measured request. ``audio``: the file that holds its samples (.pcm or .wav), None if there is none.
 
+    ``text``: what is to be heard: of a chat the text of its reply, else that of the prompt.
+    ``prompt_text``: what was asked for, None where that is ``text``.
     ``ref_text``: what is said in the reference recording that was sent with it, None if none was.
     ``shared``: which stretches of it are samples of other requests (fault ``shared_audio``).
     """
@@ -49,6 +52,7 @@ class RequestResult:
     audio: Path | None
     ref_text: str | None = None
     shared: tuple[SharedAudio, ...] = ()
+    prompt_text: str | None = None
 
     @property
     def request_id(self) -> str:
@@ -112,6 +116,7 @@ def measure_level(
     *,
     with_reference: bool = False,
     check_signal: bool = False,
+    asked: Asked = SPEECH,
 ) -> LevelResult:
     """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
 
@@ -124,6 +129,7 @@ def measure_level(
             prompts[timeline.prompt_id],
             recording.audio.get(timeline.request_id),
             with_reference=with_reference,
+            asked=asked,
         )
         for timeline in recording.timelines
     )
@@ -134,7 +140,7 @@ def measure_level(
 
 
 def measure_request(
-    timeline: Timeline, prompt: Prompt, audio: Path | None, *, with_reference: bool = False
+    timeline: Timeline, prompt: Prompt, audio: Path | None, *, with_reference: bool = False, asked: Asked = SPEECH
 ) -> RequestResult:
     """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
     pcm = None
@@ -143,28 +149,24 @@ def measure_request(
             pcm = audio.read_bytes()
     return RequestResult(
         timeline=timeline,
-        text=prompt.text,
+        text=spoken_text(timeline, prompt),
         language=prompt.language,
         metrics=request_metrics(timeline, pcm),
-        faults=_faults(timeline, prompt, pcm),
+        faults=answer_faults(timeline, prompt, pcm, asked),
         audio=audio if pcm else None,
         ref_text=prompt.ref_text if with_reference else None,
+        prompt_text=other_prompt_text(timeline, prompt),
     )
 
 
-def _faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None) -> tuple[str, ...]:
-    if not timeline.ok or timeline.sample_rate_hz is None:
-        return ()  # a failure already, counted by its kind
-    if pcm is None:
-        # The samples were lost with the load worker (a run that was cut off); their number was not.
-        return ("unchecked",) if timeline.audio_bytes else ("empty",)
-    faults = audio_faults(pcm, timeline.sample_rate_hz, prompt.text, prompt.language)
-    return faults + delivery_faults(timeline)
-
-
 def request_record(timeline: Timeline, prompt: Prompt) -> dict[str, Any]:
-    """The line of requests.jsonl while the run goes on: what the client saw, and the text it asked for."""
-    return {**timeline_to_dict(timeline), "text": prompt.text, "language": prompt.language}
+    """The line of requests.jsonl while the run goes on: what the client saw, and the text that is to be heard."""
+    return {
+        **timeline_to_dict(timeline),
+        "text": spoken_text(timeline, prompt),
+        "prompt_text": other_prompt_text(timeline, prompt),
+        "language": prompt.language,
+    }
 
 
 def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, Any]:
@@ -172,6 +174,7 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
     return {
         **timeline_to_dict(result.timeline),
         "text": result.text,
+        "prompt_text": result.prompt_text,
         "language": result.language,
         "metrics": {name: value for name, value in asdict(result.metrics).items() if name != "request_id"},
         "faults": list(result.faults),
@@ -265,6 +268,7 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, numbe
             shared=shared_from(record),
             audio=path,
             ref_text=record.get("ref_text"),
+            prompt_text=record.get("prompt_text"),
         )
     except (KeyError, TypeError) as error:
         raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
@@ -276,10 +280,12 @@ def _check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
     """Raise StoreError for values of a stored line that no run can have written."""
     shared = record.get("shared_audio", [])  # runs of older versions have none
     faults, ttfa_ms, ref_text = record["faults"], record["metrics"]["ttfa_ms"], record.get("ref_text")
+    prompt_text = record.get("prompt_text")
     checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
     checks += [
         ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
         ("ref_text", ref_text, ref_text is None or isinstance(ref_text, str), "a string or null"),
+        ("prompt_text", prompt_text, prompt_text is None or isinstance(prompt_text, str), "a string or null"),
         (
             "faults",
             faults,

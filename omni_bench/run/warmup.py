@@ -45,7 +45,7 @@ def warmup_requests(
                 concurrency=timeline.concurrency,
                 started_ns=timeline.started_ns,
                 finished_ns=timeline.finished_ns,
-                text=prompt.text,
+                text=timeline.reply_text or prompt.text,
                 ref_text=prompt.ref_text if with_reference else None,
                 language=prompt.language,
             )

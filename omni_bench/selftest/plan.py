@@ -43,6 +43,7 @@ class Plan:
             "dataset.allow_repeats=true",
             f"client.seed={repeat * SEEDS_APART}",
             "client.request_timeout_s=60",
+            "target.probe=false",  # it would count as requests, which some faults count too
             f"load.concurrency={list(self.concurrency)}".replace(" ", ""),
             f"load.requests_per_level={self.requests_per_level}",
             "load.requests_per_slot=1",

@@ -18,6 +18,9 @@ from omni_bench.stats.pairs import log_ratio
 LIMIT = 0.02
 PRIMARIES = ("ttfp_ms", "rtf", "audio_per_s")
 PRIMARIES_BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms")
+TEXT_PRIMARIES = ("ttft_ms", "tpot_ms", "tokens_per_s")
+"""Of a chat's text. None depends on how long the reply is: a time to its beginning, and two rates."""
+
 REPLACED = ("rtf", "e2el_ms", "audio_per_s")
 
 PER_REQUEST, LEVEL_MEANS = "requests", "level means"

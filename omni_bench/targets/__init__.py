@@ -1,1 +1,1 @@
-"""Servers under test: launched here (``reference``, ``command``) or already running (``external``)."""
+"""Servers under test: launched here (the reference server, a named one, any command), or running already."""

@@ -16,6 +16,7 @@ class TargetInfo:
     (or first contact) until ready. ``chaos``: the fault of the wire that is injected before it,
     with ``upstream``, the server's own address; None if there is none.
     ``environment``: Python and package versions of the environment it was launched in, if that is not this one.
+    ``version`` and ``commit``: of the server's own package there; ``stated_version``: the answer of ``/version``.
     """
 
     kind: str
@@ -26,6 +27,9 @@ class TargetInfo:
     models: Any
     chaos: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
+    version: str | None = None
+    commit: str | None = None
+    stated_version: Any = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for run.json."""

@@ -1,9 +1,8 @@
-"""Any server by its launch command."""
+"""Any server that a command launches: one that the user gives, or that of a named server."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -13,25 +12,29 @@ import psutil
 
 from omni_bench.config.schema import TargetConfig
 from omni_bench.errors import TargetError
-from omni_bench.targets import guardian
 from omni_bench.targets.base import TargetInfo
-from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
+from omni_bench.targets.gpus import gpu_processes, left_behind
+from omni_bench.targets.interpreter import Interpreter, ask_interpreter
+from omni_bench.targets.launch import guarded_command, launch_command, launch_env, server_python
+from omni_bench.targets.preflight import missing_program
 from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
+from omni_bench.targets.servers import SERVERS
 
 PROBE_TIMEOUT_S = 2.0
 
 
 class CommandTarget:
-    """The server that ``config.command`` launches, without a shell and in the foreground.
+    """The server that a command launches, without a shell and in the foreground.
 
-    It is ready when ``health_path`` answers with a 2xx, and ended with its whole process group. It runs under
-    :mod:`omni_bench.targets.guardian`, so that it ends too if this process is killed.
+    It is ready when ``health_path`` answers with a 2xx and ``/v1/models`` with no server error, and ended with all of
+    its processes. It runs under :mod:`omni_bench.targets.guardian`, so that it ends too if this process is killed.
     """
 
     def __init__(self, config: TargetConfig, log_path: Path):
         self._config = config
         self._process: ServerProcess | None = None
+        self._on_gpus_before: dict[int, str] | None = None
         self.log_path: Path | None = log_path
         self.base_url = ""
 
@@ -39,15 +42,19 @@ class CommandTarget:
         """Launch and wait until ready. Raises TargetError (and leaves no process behind)."""
         config = self._config
         assert self.log_path is not None
-        interpreter = ask_interpreter(config.python) if config.python is not None else None
         port = config.port or free_port(config.host)
         check_port_free(config.host, port)
         self.base_url = url_of(config.host, port)
-        command = launch_command(config, port)
-        env = launch_env(config, interpreter)
-        if shutil.which(command[0], path=env.get("PATH")) is None:
-            raise TargetError(f"target.command={config.command!r}: there is no program {command[0]!r}")
-        self._process = ServerProcess(guarded_command(command, config.stop_timeout_s), self.log_path, env)
+        command, env = launch_command(config, port), launch_env(config)
+        program = shutil.which(command[0], path=env.get("PATH"))
+        if program is None:
+            raise TargetError(missing_program(config))
+        python = server_python(config, program)
+        interpreter = ask_interpreter(python) if python is not None else None
+        self._on_gpus_before = gpu_processes()
+        self._process = ServerProcess(
+            guarded_command([program, *command[1:]], config.stop_timeout_s), self.log_path, env, guarded=True
+        )
         launched_at = time.time()
         try:
             self._process.launch()
@@ -56,23 +63,34 @@ class CommandTarget:
         except BaseException:
             self.stop()
             raise
+        return self._info(command, interpreter, startup_s)
+
+    def _info(self, command: list[str], interpreter: Interpreter | None, startup_s: float) -> TargetInfo:
+        server = SERVERS.get(self._config.kind)
+        known = server is not None and interpreter is not None
         return TargetInfo(
-            kind="command",
+            kind=self._config.kind,
             base_url=self.base_url,
             startup_s=startup_s,
             # where programs live on this machine is nobody's business in a published report
             command=(Path(command[0]).name, *command[1:]),
-            health=self._health().json(),
-            models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
+            health=self._get(self._config.health_path).json(),
+            models=self._get("/v1/models").json(),
             environment=interpreter.as_environment() if interpreter is not None else None,
+            version=interpreter.package_version(server.package) if known else None,
+            commit=interpreter.package_commit(server.package) if known else None,
+            stated_version=self._get("/version").json(),
         )
 
     def _is_ready(self) -> bool:
-        status = self._health().status
-        return status is not None and 200 <= status < 300
+        health = self._get(self._config.health_path).status
+        if health is None or not 200 <= health < 300:
+            return False
+        models = self._get("/v1/models").status  # 404 and the like: not every server lists its models
+        return models is not None and models < 500
 
-    def _health(self) -> Answer:
-        return get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S)
+    def _get(self, path: str) -> Answer:
+        return get(self.base_url + path, PROBE_TIMEOUT_S)
 
     def is_alive(self) -> bool:
         """True while the launched process runs."""
@@ -83,30 +101,18 @@ class CommandTarget:
         return self._process.failure() if self._process else "not launched"
 
     def stop(self) -> None:
-        """End the server and its children within ``stop_timeout_s``, by force if need be."""
-        if self._process is not None:
-            self._process.stop(self._config.stop_timeout_s)
+        """End the server and its children within ``stop_timeout_s``, by force if need be.
 
-
-def launch_command(config: TargetConfig, port: int) -> list[str]:
-    """The words of ``config.command`` with {host}, {port} and {python} filled in; other braces stay as they are."""
-    filled = {"{host}": config.host, "{port}": str(port), "{python}": config.python or sys.executable}
-    words = shlex.split(config.command or "")
-    for placeholder, value in filled.items():
-        words = [word.replace(placeholder, value) for word in words]
-    return words
-
-
-def launch_env(config: TargetConfig, interpreter: Interpreter | None) -> dict[str, str]:
-    """The environment variables of the command: this process's, or those of the other environment, and its own."""
-    if interpreter is not None:
-        return interpreter_env(interpreter.python, config.env)
-    return {**os.environ, "PYTHONUNBUFFERED": "1", **config.env}
-
-
-def guarded_command(command: list[str], grace_s: float) -> list[str]:
-    """``command`` under the guardian, which ends it once this process is gone."""
-    return [sys.executable, "-I", guardian.__file__, str(os.getpid()), str(grace_s), *command]
+        Says on stderr if a process is still on a GPU that was not there before the launch.
+        """
+        if self._process is None:
+            return
+        self._process.stop(self._config.stop_timeout_s)
+        before, self._on_gpus_before = self._on_gpus_before, None
+        left = left_behind(before)
+        if left:
+            listed = ", ".join(f"process {pid} on {gpu}" for pid, gpu in sorted(left.items()))
+            print(f"warning: the server is stopped, but since its launch came to stay: {listed}", file=sys.stderr)
 
 
 def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
@@ -130,6 +136,6 @@ def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
             continue
         if older and not own:
             raise TargetError(
-                f"port {port} is answered by process {one.pid} ({name}), which target.command did not start; "
+                f"port {port} is answered by process {one.pid} ({name}), which was not launched here; "
                 "stop that server or choose another target.port"
             )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.config.schema import RunConfig
-from omni_bench.config.validate import TARGET_KINDS, choice
+from omni_bench.config.validate import choice
+from omni_bench.config.validate_target import TARGET_KINDS
 from omni_bench.targets.base import Target
 from omni_bench.targets.chaos import ChaosTarget
 from omni_bench.targets.command import CommandTarget
@@ -25,10 +26,10 @@ def create_target(config: RunConfig, log_path: Path) -> Target:
     target: Target
     if config.target.kind == "reference":
         target = ReferenceTarget(config.target, config.reference, log_path)
-    elif config.target.kind == "command":
-        target = CommandTarget(config.target, log_path)
-    else:
+    elif config.target.kind == "external":
         target = ExternalTarget(config.target)
+    else:
+        target = CommandTarget(config.target, log_path)
     if config.target.chaos is None:
         return target
     choice("target.chaos", config.target.chaos, tuple(WIRE_FAULTS))

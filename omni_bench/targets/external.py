@@ -50,6 +50,7 @@ class ExternalTarget:
             command=None,
             health=answer.json(),
             models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
+            stated_version=get(f"{self.base_url}/version", PROBE_TIMEOUT_S).json(),
         )
 
     def is_alive(self) -> bool:

@@ -2,7 +2,8 @@
 
 The child gets its own session, so Ctrl-C in the terminal reaches the harness alone, which
 then stops the server in order. ``stop`` ends the whole group: workers that a server leaves
-behind are killed too, also when the server itself died first.
+behind are killed too, also when the server itself died first, and also those that left the group for a session
+of their own: they are found through the process tree and through an environment variable that all of them inherit.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,21 +25,39 @@ from omni_bench.errors import StoreError, TargetError
 
 POLL_S = 0.05
 KILL_WAIT_S = 5.0
+END_WAIT_S = 3.0
+"""How long the guardian of a server that has ended may need to end too."""
+DEAD_GRACE_S = 1.0
+"""What is left of a server that has died may take so long to obey SIGTERM."""
+MARK = "OMNI_BENCH_LAUNCH"
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 16384
 OUTPUT_BYTES = 65536
 
 
 class ServerProcess:
-    """One launched server. Not thread-safe; used from the main thread."""
+    """One launched server. Not thread-safe; used from the main thread.
 
-    def __init__(self, command: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None):
+    ``guarded``: ``command`` is that of :mod:`omni_bench.targets.guardian`, which tells when the server has ended.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log_path: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        guarded: bool = False,
+    ):
         self.command = tuple(command)
         self.log_path = log_path
-        self._env = dict(env) if env is not None else None
+        self._mark = uuid.uuid4().hex
+        self._env = {**(os.environ if env is None else env), MARK: self._mark}
         self._process: subprocess.Popen[bytes] | None = None
         self._returncode: int | None = None
         self._log_start = 0
+        self._guarded = guarded
+        self._end_told: int | None = None
 
     def launch(self) -> None:
         """Start the process. Raises TargetError if it cannot be executed, StoreError without a log file."""
@@ -48,10 +69,13 @@ class ServerProcess:
             self._log_start = log.tell()
             # Before the launch, so that an interrupt right after it cannot leave the child behind.
             atexit.register(self.stop)
+            stdin = subprocess.DEVNULL
+            if self._guarded:
+                self._end_told, stdin = os.pipe()
             try:
                 self._process = subprocess.Popen(
                     self.command,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -59,6 +83,9 @@ class ServerProcess:
                 )
             except OSError as error:
                 raise TargetError(f"cannot execute {self.command[0]}: {error.strerror}") from None
+            finally:
+                if self._guarded:
+                    os.close(stdin)
 
     @property
     def pid(self) -> int | None:
@@ -66,8 +93,12 @@ class ServerProcess:
         return self._process.pid if self._process else None
 
     def is_alive(self) -> bool:
-        """True between launch and the end of the process."""
-        return self._process is not None and self._process.poll() is None
+        """True between launch and the end of the server."""
+        return self._process is not None and self._process.poll() is None and not self._has_told_end()
+
+    def _has_told_end(self) -> bool:
+        """Whether the guardian has closed its end of the pipe, or is gone."""
+        return self._end_told is not None and bool(select.select([self._end_told], [], [], 0)[0])
 
     def wait_until_ready(self, is_ready: Callable[[], bool], timeout_s: float) -> float:
         """Poll ``is_ready`` until it is true; seconds since the call.
@@ -97,6 +128,9 @@ class ServerProcess:
 
     def failure(self) -> str:
         """How the process ended, and the end of its log."""
+        if self._process is not None and self._has_told_end():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_WAIT_S)
         code = self._process.poll() if self._process else self._returncode
         if code is None:
             ended = "still running" if self._process else "not launched"
@@ -112,10 +146,12 @@ class ServerProcess:
         if process is None:
             atexit.unregister(self.stop)
             return
-        strays: list[psutil.Process] = []
+        strays: set[psutil.Process] = set()
         try:
             # Those that left the group are found through the tree, while it still hangs together.
-            strays = _descendants(process.pid)
+            strays |= self._strays(process.pid)
+            if not self.is_alive():
+                grace_s = min(grace_s, DEAD_GRACE_S)
             _signal_group(process.pid, signal.SIGTERM)
             deadline = time.monotonic() + grace_s
             while time.monotonic() < deadline:
@@ -125,6 +161,7 @@ class ServerProcess:
                 time.sleep(POLL_S)
         finally:
             # Also on a second Ctrl-C during the wait: never leave a server behind.
+            strays |= self._strays(process.pid)  # those born meanwhile
             _signal_group(process.pid, signal.SIGKILL)
             for stray in strays:
                 with contextlib.suppress(psutil.Error):
@@ -136,7 +173,14 @@ class ServerProcess:
                 time.sleep(POLL_S)
             self._returncode = process.returncode
             self._process = None
+            if self._end_told is not None:
+                os.close(self._end_told)
+                self._end_told = None
             atexit.unregister(self.stop)
+
+    def _strays(self, pid: int) -> set[psutil.Process]:
+        """Living processes of this launch, by descent or by their mark, whatever group they are in."""
+        return {one for one in (*_descendants(pid), *_marked(self._mark)) if _runs(one)}
 
     def _log_tail(self) -> str:
         try:
@@ -168,6 +212,16 @@ def _descendants(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    """Processes that inherited ``mark``; those whose environment is not ours to see are somebody else's."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                found.append(process)
+    return found
 
 
 def _runs(process: psutil.Process) -> bool:

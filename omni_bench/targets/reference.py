@@ -14,6 +14,7 @@ from omni_bench.errors import ConfigError, TargetError
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
+from omni_bench.targets.launch import device_env
 from omni_bench.targets.probe import Answer, check_port_free, get, url_of
 from omni_bench.targets.process import ServerProcess
 from reference_impl.settings import LISTENING_ON, ServerSettings
@@ -47,7 +48,7 @@ class ReferenceTarget:
         interpreter = ask_interpreter(config.python) if config.python is not None else None
         command = server_command(config.host, config.port, self._reference, os.getpid(), interpreter)
         env = server_env() | config.env if interpreter is None else interpreter_env(interpreter.python, config.env)
-        self._process = ServerProcess(command, self.log_path, env)
+        self._process = ServerProcess(command, self.log_path, env | device_env(config))
         try:
             self._process.launch()
             startup_s = self._process.wait_until_ready(self._is_ready, config.startup_timeout_s)

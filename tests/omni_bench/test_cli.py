@@ -114,7 +114,7 @@ def test_the_parser_knows_the_subcommands():
         (["serve", "reference.chunk_frame=4"], "unknown key 'reference.chunk_frame'; did you mean 'chunk_frames'"),
         (["serve", "reference.chunk_frames=0"], "reference.chunk_frames=0: at least 1"),
         (["serve", "reference.checkpoint=/nowhere"], "reference.checkpoint='/nowhere': there is no folder /nowhere"),
-        (["run", "scenario=zzz"], "unknown scenario 'zzz'; valid: qwen3_tts"),
+        (["run", "scenario=zzz"], "unknown scenario 'zzz'; valid: qwen3_omni_random"),
         (["run", "load.concurency=[1]"], "unknown key 'load.concurency'; did you mean 'concurrency'"),
         (["run", "load.requests_per_level=many"], "load.requests_per_level takes an integer"),
         (["run", "load.concurrency=1,2"], "add --multirun"),

@@ -12,7 +12,8 @@ from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.chaos.proxy import ChaosProxy
 from omni_bench.chaos.proxy import serving as serving_proxy
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.openai_speech import send
 from omni_bench.clients.pool import WireOptions, open_session
 from omni_bench.load.null_server import NullServer, Pace, serving
 from omni_bench.load.plan import PlannedRequest
@@ -113,15 +114,17 @@ class Bench:
         async with contextlib.AsyncExitStack() as stack:
             if session is None:
                 session = await stack.enter_async_context(open_session(options))
-            timeline, reads = await stream_request(
-                session,
-                f"{self.base_url}/v1/audio/speech",
-                planned(request_id),
-                b'{"input": "Hi, you."}',
-                concurrency=1,
-                scheduled_ns=1,
-                options=options,
-                abort=abort or AbortSwitch(),
+            timeline, reads = await send(
+                Call(
+                    session,
+                    f"{self.base_url}/v1/audio/speech",
+                    planned(request_id),
+                    b'{"input": "Hi, you."}',
+                    concurrency=1,
+                    scheduled_ns=1,
+                    options=options,
+                    abort=abort or AbortSwitch(),
+                )
             )
         return timeline, b"".join(reads)
 

@@ -14,7 +14,8 @@ import pytest
 from omni_bench.chaos.__main__ import CRASHED, main
 from omni_bench.chaos.catalogue import WIRE_FAULTS
 from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.openai_speech import stream_request
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.openai_speech import send
 from omni_bench.clients.pool import open_session
 from omni_bench.load.null_server import serving
 from omni_bench.load.plan import PlannedRequest
@@ -47,8 +48,8 @@ def start():
 async def test_a_crash_is_the_end_of_the_process(start, make_upstream, options):
     async def ask(session, url, name):
         planned = PlannedRequest(name, "p0", {}, None, False, None)
-        return await stream_request(
-            session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch()
+        return await send(
+            Call(session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch())
         )
 
     upstream = make_upstream()

@@ -12,6 +12,8 @@ from omni_bench.cli import main
 from omni_bench.commands import doctor
 from omni_bench.errors import AccuracyError
 from omni_bench.run import prepare
+from omni_bench.targets import preflight
+from omni_bench.targets.preflight import Finding
 
 
 @pytest.fixture(autouse=True)
@@ -63,10 +65,52 @@ def test_a_full_disk_is_a_problem(monkeypatch, capsys):
     assert findings(capsys.readouterr().out)["disk"][0] == "PROBLEM"
 
 
-def test_a_missing_package_is_a_note(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "package_version", lambda _: None)
+def test_servers_that_are_not_installed_are_notes(monkeypatch, capsys):
+    monkeypatch.setattr(preflight, "find_program", lambda _: None)
     assert main(["doctor"]) == 0
-    assert findings(capsys.readouterr().out)["vllm-omni"][0] == "note"
+    found = findings(capsys.readouterr().out)
+    assert found["vllm-omni"][0] == found["sglang-omni"][0] == "note"
+    assert found["vllm-omni"][1].startswith("vLLM-Omni is not installed: there is no program 'vllm'")
+    assert "target=external target.url=..." in found["sglang-omni"][1]
+
+
+def test_a_server_that_is_installed_is_told_with_how_to_look_further(monkeypatch, capsys):
+    found = Finding("ok", "vllm-omni", "0.30.0 is installed: /env/bin/vllm")
+    monkeypatch.setattr(doctor, "installed", lambda config: iter([found]))
+    assert main(["doctor"]) == 0
+    state, text = findings(capsys.readouterr().out)["vllm-omni"]
+    assert state == "ok" and "omni-bench doctor target=vllm_omni client.model=MODEL" in text
+
+
+def test_the_target_that_is_asked_for_decides(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(preflight, "find_program", lambda _: None)
+    monkeypatch.setattr(preflight, "visible_gpus", lambda _: [])
+    overrides = ["target=vllm_omni", "client.model=Qwen/X", f"+target.env.HF_HOME={tmp_path}", "asr=none"]
+    assert main(["doctor", *overrides]) == 3
+    out = capsys.readouterr().out
+    found = findings(out)
+    assert found["vllm-omni"][0] == found["GPU"][0] == found["model"][0] == "PROBLEM" and found["port"][0] == "ok"
+    assert "downloads no models" in found["model"][1] and found["sglang-omni"][0] == "note"
+    assert "checkpoint" not in found and "judge" not in found
+    assert f"omni-bench run {' '.join(overrides)} cannot run here: vllm-omni, GPU, model." in out
+
+
+def test_an_external_server_is_asked(capsys):
+    assert main(["doctor", "target=external", "target.url=http://127.0.0.1:1", "asr=none"]) == 3
+    state, text = findings(capsys.readouterr().out)["server"]
+    assert state == "PROBLEM" and "no server answers at http://127.0.0.1:1/health: " in text
+
+
+def test_a_checkpoint_that_is_given_is_looked_for(capsys):
+    assert main(["doctor", "reference.checkpoint=random", "reference.preset=qwen3_tts_0_6b", "asr=none"]) == 0
+    assert findings(capsys.readouterr().out)["checkpoint"] == ("ok", "qwen3_tts_0_6b: random")
+    assert main(["doctor", "reference.checkpoint=/no/such", "asr=none"]) == 3
+    assert "there is no folder /no/such" in findings(capsys.readouterr().out)["checkpoint"][1]
+
+
+def test_overrides_that_make_no_run_are_a_usage_error(capsys):
+    assert main(["doctor", "target=vllm"]) == 2
+    assert "unknown target 'vllm'; did you mean 'vllm_omni'?" in capsys.readouterr().err
 
 
 def test_little_memory_is_a_note(monkeypatch, capsys):

@@ -85,6 +85,7 @@ def test_packages_of_the_server_s_own_environment_are_listed(runs):
         {"client.request_timeout_s": 1.0, "client.api_key_env": "KEY", "load.lag_budget_ms": 1.0},
         {"client.seed": 0, "load.requests_per_level": 32, "client.extra_body": {}},  # what a run without them did
         {"target.python": "/venv/bin/python", "target.label": "after: git:main", "target.revision": "c"},
+        {"target.probe": False, "target.gpus": 2},
         {"target.port": 8091, "hardware.memory_bytes": 1, "software.python": "3.12.0"},
     ],
 )

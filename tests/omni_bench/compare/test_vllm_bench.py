@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from omni_bench.compare.load import load_arm
 from omni_bench.compare.result import NO_REQUESTS, Outcome
 from omni_bench.compare.vllm_bench import read_result
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError
+from omni_bench.levels import Rate
 from omni_bench.metrics.definitions import METRICS
 
 
@@ -72,7 +74,7 @@ def test_failures_make_it_invalid(bench_result):
 
 def test_concurrency_without_a_limit(bench_result):
     assert read_result(bench_result(None), "a").levels[0].concurrency == 32
-    for changes in ({"request_rate": 4.0}, {"num_prompts": None}):
+    for changes in ({"request_rate": 0.0}, {"request_rate": "fast"}, {"num_prompts": None}):
         with pytest.raises(StoreError, match=r"a\.json: max_concurrency is None"):
             read_result(bench_result(None, **changes), "a.json")
     with pytest.raises(StoreError, match="max_concurrency is 0"):
@@ -135,3 +137,67 @@ def test_files_that_are_no_results(write, tmp_path, make):
         load_arm(str(tmp_path / "broken.json"))
     with pytest.raises(ConfigError, match="mixes run folders"):
         load_arm(f"{write('a.json')},{make.folder('run')}")
+
+
+def test_a_request_rate_is_a_level(bench_result):
+    (level,) = read_result(bench_result(None, request_rate=0.5), "a.json").levels
+    assert level.concurrency == Rate(0.5)
+    (capped,) = read_result(bench_result(8, request_rate=0.5), "a.json").levels
+    assert capped.concurrency == 8, "with a limit, that is what the user set for the server"
+
+
+def test_a_sweep_over_rates_is_one_run(write):
+    files = [write(f"r{i}.json", None, request_rate=rate, num_prompts=8 + i) for i, rate in enumerate((1.0, 0.1, 0.5))]
+    (run,) = load_arm(",".join(map(str, files)))
+    assert [level.concurrency for level in run.levels] == [Rate(0.1), Rate(0.5), Rate(1.0)]
+    assert run.keys["load.rate_hz"] == [0.1, 0.5, 1.0] and "load.concurrency" not in run.keys
+    assert run.keys["bench.request_rate"] == [0.1, 0.5, 1.0]
+    with pytest.raises(StoreError, match=r"2 of 0\.1 req/s, 1 of 0\.5 req/s"):
+        load_arm(f"{files[1]},{write('again.json', None, request_rate=0.1)},{files[2]}")
+    with pytest.raises(StoreError, match=r"r0\.json is of a request rate .*c4\.json of a concurrency"):
+        load_arm(f"{files[0]},{write('c4.json')}")
+
+
+REAL = Path(__file__).parents[2] / "data" / "vllm_bench"
+
+
+def test_a_real_result():
+    """vllm-omni 0.30.0 against the reference server with an engine of a fixed pace (benchmarks/interop.py)."""
+    (run,) = load_arm(str(REAL / "speech_c4.json"))
+    (level,) = run.levels
+    assert (level.concurrency, level.requests, run.invalid) == (4, 12, ())
+    measured = {name for name, metric in level.metrics.items() if metric["n"]}
+    assert measured == {"ttfp_ms", "rtf", "e2el_ms", "audio_s", "prebuffer_s", "audio_per_s", "requests_per_s"}
+    data = json.loads((REAL / "speech_c4.json").read_text())
+    assert level.value("ttfp_ms") == data["median_audio_ttfp_ms"] and level.value("audio_s") == 0.2
+    assert level.value("e2el_ms") / 200 == pytest.approx(level.value("rtf"))  # 0.2 s of audio a request
+    assert level.value("audio_per_s") == pytest.approx(0.2 * level.value("requests_per_s"))
+    assert level.figure("ttfp_ms", "p90") > level.value("ttfp_ms") and level.figure("ttfp_ms", "p95") is None
+    assert run.facts.target == "openai-audio-speech steady"
+
+
+def test_no_underrun_is_a_measurement_where_there_is_audio(bench_result):
+    """Their other zeros mean that nothing was measured."""
+    fields = {"median_audio_underrun_s": 0.0, "percentiles_audio_underrun_s": [[90.0, 0.0]], "median_audio_rtf": 0.0}
+    level = read_result(bench_result(total_audio_duration_s=105.6, **fields), "a.json").levels[0]
+    assert level.value("prebuffer_s") == 0.0 == level.figure("prebuffer_s", "p90") and level.value("rtf") is None
+    chat = read_result(bench_result(total_audio_duration_s=105.6, backend="openai-chat-omni", **fields), "a").levels[0]
+    assert chat.value("prebuffer_s") is None, "their chat backend does not measure it"
+    silent = read_result(bench_result(total_audio_duration_s=0, **fields), "a.json").levels[0]
+    assert silent.value("prebuffer_s") is None and silent.metrics["prebuffer_s"]["n"] == 0
+
+
+def test_a_real_result_at_a_rate():
+    (run,) = load_arm(str(REAL / "speech_rate_0.5.json"))
+    (level,) = run.levels
+    assert (level.concurrency, level.requests, run.invalid) == (Rate(0.5), 4, ())
+    assert 0.030 < level.value("prebuffer_s") < 0.045, "eight reads of 25 ms, one each 30 ms"
+    assert compare_runs([run], [run]).outcome is Outcome.ADVISORY
+
+
+def test_a_real_result_of_chat():
+    """Text metrics beside those of audio; the underruns of chat are zeros that nobody measured."""
+    level = load_arm(str(REAL / "chat_c1.json"))[0].levels[0]
+    missing = {name for name, metric in level.metrics.items() if not metric["n"]}
+    assert {"ttft_ms", "tpot_ms", "itl_ms", "ttfp_ms", "rtf"}.isdisjoint(missing) and "prebuffer_s" in missing
+    assert level.value("tpot_ms") == pytest.approx(5, abs=0.2), "the stand-in for a text model writes one each 5 ms"

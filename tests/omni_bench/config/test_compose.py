@@ -20,7 +20,9 @@ from omni_bench.config.compose import (
     utc_folder_name,
 )
 from omni_bench.config.schema import ReferenceConfig, RunConfig
+from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import ConfigError
+from omni_bench.load.plans import size_load
 from reference_impl.settings import ServerSettings
 
 SCENARIOS = {
@@ -34,11 +36,14 @@ SCENARIOS = {
     "qwen3_tts_1_7b_shapes": [1, 4, 8, 16, 32],
     "smoke": [2],
 }
+OMNI = ("qwen3_omni_text_audio", "qwen3_omni_text", "qwen3_omni_rates", "qwen3_omni_random")
+VARIANTS = {"customvoice": "CustomVoice", "base": "Base", "voicedesign": "VoiceDesign"}
 RATES = {"qwen3_tts_open_loop": [0.25, 0.5, 1.0], "qwen3_tts_rate_search": [1.0]}
 
 
 def test_these_are_the_scenarios():
-    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES])
+    variants = (f"qwen3_tts_{name}" for name in VARIANTS)
+    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES, *OMNI, *variants])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -60,6 +65,44 @@ def test_a_scenario_of_rates_has_a_service_level(scenario):
     config = compose([f"scenario={scenario}"])
     assert config.scenario.name == scenario and config.scenario.description
     assert config.load.rate_hz == RATES[scenario] and config.slo.ttfp_ms == 200.0 and config.slo.stall_s == 0.0
+
+
+@pytest.mark.parametrize("scenario", OMNI)
+def test_a_chat_scenario_composes_for_any_server(scenario):
+    for overrides in ([], ["target=external", "target.url=http://127.0.0.1:8091", "client.model=Qwen/Qwen3-Omni"]):
+        config = compose([f"scenario={scenario}", *overrides])
+        assert config.scenario.name == scenario and config.scenario.description
+        assert config.client.kind == "openai_chat_audio"
+        assert config.target.kind == ("external" if overrides else "reference")
+        text_alone = scenario == "qwen3_omni_text"
+        assert config.client.modalities == (["text"] if text_alone else ["text", "audio"])
+        assert (config.asr.kind == "none") == text_alone  # nothing to hear
+
+
+def test_the_loads_of_the_chat_scenarios():
+    loads = {name: compose([f"scenario={name}"]).load for name in OMNI}
+    assert loads["qwen3_omni_text_audio"].concurrency == loads["qwen3_omni_text"].concurrency == [1, 4, 8, 16, 32]
+    assert (loads["qwen3_omni_rates"].kind, loads["qwen3_omni_rates"].rate_hz) == ("open_loop", [0.1, 0.5, 1.0])
+    dataset = compose(["scenario=qwen3_omni_random"]).dataset
+    assert (dataset.kind, dataset.min_words, dataset.max_words) == ("random", 5, 40)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_of_qwen3_tts_composes_for_any_server(variant):
+    for overrides in ([], ["target=external", "target.url=http://127.0.0.1:8091", "client.voice=vivian"]):
+        config = compose([f"scenario=qwen3_tts_{variant}", *overrides])
+        assert config.scenario.description and config.load.concurrency == [1, 4, 8, 16, 32]
+        assert (config.client.kind, config.client.task_type) == ("openai_speech", VARIANTS[variant])
+        assert config.client.send_reference == (variant == "base")
+        assert config.dataset.design == (variant == "voicedesign")
+
+
+def test_the_scenarios_have_prompts_enough():
+    for scenario in ("qwen3_omni_random", "qwen3_tts_base", "qwen3_tts_voicedesign"):
+        config = compose([f"scenario={scenario}"])
+        prompts = load_prompts(config.dataset, size_load(config.load).prompts)
+        assert all((prompt.ref_audio is not None) == (scenario == "qwen3_tts_base") for prompt in prompts)
+        assert all((prompt.instructions is not None) == config.dataset.design for prompt in prompts)
 
 
 def test_the_main_job_is_the_default_and_measures_32_prompts_at_concurrency_16():
@@ -86,6 +129,9 @@ def test_scenarios_are_listed_in_a_natural_order():
         (["dataset=seed_tts", "dataset.root=x"], "seed_tts"),
         (["dataset=huggingface", "dataset.hf_id=a/b"], "huggingface"),
         (["dataset=seed_tts_mini"], "bundled"),
+        (["dataset=seed_tts_mini_design"], "bundled"),
+        (["dataset=seed_tts_design", "dataset.root=x"], "seed_tts"),
+        (["dataset=random"], "random"),
     ],
 )
 def test_data_sets_compose(overrides, kind):

@@ -9,8 +9,8 @@ from omni_bench.config.explain import alternatives, type_name, valid_keys
 from omni_bench.errors import ConfigError
 
 CASES = [
-    ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_tts, "),
-    ("scenario=zzz", "unknown scenario 'zzz'; valid: qwen3_tts, "),
+    ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_omni_random, "),
+    ("scenario=zzz", "unknown scenario 'zzz'; valid: qwen3_omni_random, "),
     ("target=refrence", "unknown target 'refrence'; did you mean 'reference'? Valid: command, external, reference"),
     ("asr=wisper", "did you mean 'whisper'? Valid: faster_whisper, none, whisper"),
     ("scenaro=smoke", "unknown key 'scenaro'; did you mean 'scenario'? Valid top-level keys: asr, checks, client"),

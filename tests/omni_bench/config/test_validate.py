@@ -71,11 +71,29 @@ CASES = [
     (["target.stop_timeout_s=.inf"], "target.stop_timeout_s=inf"),
     (["target.chaos=cutt"], "target.chaos='cutt'; did you mean 'cut'? Valid: crash_at_c3, cut,"),
     (["client.stall_timeout_s=0"], "client.stall_timeout_s=0.0: a finite number above 0"),
-    (["dataset.kind=csv"], "dataset.kind='csv'; valid: bundled, huggingface, seed_tts"),
+    (["dataset.kind=csv"], "dataset.kind='csv'; valid: bundled, huggingface, random, seed_tts"),
+    (["dataset=random", "dataset.design=true"], "dataset.design=true is for the kinds seed_tts and bundled"),
+    (["dataset=random", "dataset.min_words=0"], "dataset.min_words=0, dataset.max_words=40: 1 to 500"),
+    (["dataset=random", "dataset.min_words=41"], "dataset.min_words=41, dataset.max_words=40: 1 to 500, the first not"),
+    (["dataset=random", "dataset.max_words=501"], "dataset.max_words=501: 1 to 500"),
+    (["dataset.subset=0"], "dataset.subset=0: at least 1"),
     (["dataset=seed_tts"], "dataset.root is needed"),
     (["dataset=huggingface"], "dataset.hf_id is needed"),
     (["dataset.locale=../en"], "dataset.locale='../en'"),
-    (["client.kind=grpc"], "client.kind='grpc'; valid: openai_speech"),
+    (["client.kind=grpc"], "client.kind='grpc'; valid: openai_chat_audio, openai_speech, openai_speech_sse, "),
+    (
+        ["client.modalities=[text]"],
+        "client.modalities=['text'] is for client.kind=openai_chat_audio, not for openai_speech",
+    ),
+    (["client=openai_chat_audio", "client.modalities=[]"], "valid: [text], [text,audio], [audio]"),
+    (["client=openai_chat_audio", "client.modalities=[video]"], "client.modalities='video'; valid: audio, text"),
+    (["client=openai_chat_audio", "client.modalities=[text,text]"], "lists one twice"),
+    (["client=openai_chat_audio", "client.modalities=[text]", "asr.kind=whisper"], "nothing to hear; add asr=none"),
+    (["client=openai_chat_audio", "client.modalities=[audio]", "asr.kind=whisper"], "only known from its text"),
+    (["client=openai_chat_audio", "client.modalities=[text]", "checks.parity_requests=2"], "compares audio"),
+    (["client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=100"], "limits on audio"),
+    (["client=openai_speech_sse", "target.chaos=cut"], "made for bare samples; valid: client=openai_speech"),
+    (["client.reference_form=path"], "client.reference_form='path'; valid: base64, file"),
     (["client.sample_rate_hz=0"], "client.sample_rate_hz=0"),
     (["client.max_new_tokens=0"], "client.max_new_tokens=0: at least 1, or null"),
     (["client.request_timeout_s=-1"], "client.request_timeout_s=-1.0"),
@@ -116,6 +134,9 @@ CASES = [
         "no weights of reference.preset=qwen3_tts_0_6b come with",
     ),
     (["reference.checkpoint=''"], "reference.checkpoint=''"),
+    (["reference.chat_token_ms=-1"], "reference.chat_token_ms=-1.0: 0 to 10000 ms a token"),
+    (["reference.chat_token_ms=nan"], "reference.chat_token_ms=nan: 0 to 10000 ms a token"),
+    (["reference.engine_process=always"], "reference.engine_process='always'; valid: auto, true, false"),
     (["reference.max_batch=0"], "reference.max_batch=0: at least 1"),
     (["reference.max_queue=0"], "reference.max_queue=0"),
     (["reference.max_seq_len=0"], "reference.max_seq_len=0"),
@@ -162,3 +183,17 @@ def test_the_limits_themselves_are_allowed():
     config.asr.device = "cuda:1"
     config.target.port = 65535
     validate(config)
+
+
+@pytest.mark.parametrize("kind", ["openai_speech_sse", "openai_speech_wav", "openai_speech_ws"])
+def test_every_form_of_speech_can_be_run(kind):
+    validate(changed(f"client={kind}"))
+
+
+def test_a_chat_can_be_judged():
+    validate(changed("client=openai_chat_audio", "client.modalities=[text,audio]", "asr.kind=whisper"))
+
+
+@pytest.mark.parametrize("modalities", ["text", "audio"])
+def test_a_chat_of_one_modality_can_be_run_without_a_judge(modalities):
+    validate(changed("client=openai_chat_audio", f"client.modalities=[{modalities}]"))

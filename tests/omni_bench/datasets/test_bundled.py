@@ -76,6 +76,15 @@ def test_load_prompts_mixes_long_and_short():
     assert 2 <= sum(prompt.id.startswith("long_") for prompt in chosen) <= 20
 
 
+def test_the_design_variant_has_a_voice_for_every_sentence(prompts):
+    source = read_bundled("seed_tts_mini_design", "en", design=True)
+    designed = [source.take(i) for i in range(len(source.ids))]
+    assert [prompt.text for prompt in designed] == [prompt.text for prompt in prompts]
+    assert len({prompt.instructions for prompt in designed}) >= 20
+    assert all(prompt.instructions and prompt.instructions.isascii() for prompt in designed)
+    assert {(prompt.ref_text, prompt.ref_audio) for prompt in designed} == {(None, None)}
+
+
 @pytest.mark.parametrize("name", ["none", "..", "../data/seed_tts_mini", ""])
 def test_unknown_name_lists_the_sets(name):
     with pytest.raises(DatasetError, match="valid: seed_tts_mini"):
@@ -91,3 +100,4 @@ def test_texts_of_a_language():
     texts = bundled.bundled_texts("en")
     assert len(texts) >= bundled.count_rows("seed_tts_mini", "en") > 300
     assert all(text.strip() for text in texts) and bundled.bundled_texts("xx") == []
+    assert len(set(texts)) == len(texts)

@@ -49,6 +49,23 @@ def test_without_shuffle_the_order_is_that_of_the_file(config):
     assert ids(load_prompts(replace(config, shuffle=False), 10)) == [f"p{i}" for i in range(10)]
 
 
+def test_a_subset_is_chosen_by_the_seed_and_no_other_prompt_is_used(config):
+    whole = ids(load_prompts(config, 10))
+    four = replace(config, subset=4)
+    assert ids(load_prompts(four, 4)) == whole[:4]
+    assert ids(load_prompts(replace(four, shuffle=False), 4)) == sorted(whole[:4])
+    assert set(ids(load_prompts(replace(four, seed=4), 4))) != set(whole[:4])
+    repeated = load_prompts(replace(four, allow_repeats=True), 6)
+    assert ids(repeated) == [*whole[:4], f"{whole[0]}#2", f"{whole[1]}#2"]
+
+
+def test_a_subset_has_a_size(config):
+    with pytest.raises(DatasetError, match=r"5 prompts are needed but dataset\.subset=4 of .* has 4"):
+        load_prompts(replace(config, subset=4), 5)
+    with pytest.raises(DatasetError, match=r"dataset\.subset=11: .* has only 10 prompts"):
+        load_prompts(replace(config, subset=11), 1)
+
+
 def test_too_many_prompts_names_both_numbers(config):
     with pytest.raises(DatasetError, match=r"11 prompts .* has 10"):
         load_prompts(config, 11)
@@ -76,7 +93,7 @@ def test_repeats_never_take_an_id_that_is_in_the_set(tmp_path):
 
 
 def test_unknown_kind_and_missing_root():
-    with pytest.raises(DatasetError, match="valid: bundled, seed_tts, huggingface"):
+    with pytest.raises(DatasetError, match="valid: bundled, seed_tts, huggingface, random"):
         load_prompts(DatasetConfig(kind="csv", name="x"), 1)
     with pytest.raises(DatasetError, match=r"dataset\.root is empty"):
         load_prompts(DatasetConfig(kind="seed_tts", name="x"), 1)
@@ -91,6 +108,14 @@ def test_hash_sees_order_and_text_but_no_path(config, tmp_path):
     recording.write_bytes(b"one")
     moved = [replace(prompts[0], ref_audio=recording), *prompts[1:]]
     assert prompts_sha256(prompts) == prompts_sha256(moved)
+
+
+def test_hash_sees_instructions_and_stays_what_it_was_without_them(config):
+    prompt = load_prompts(replace(config, shuffle=False), 1)[0]
+    # printf '["p0", "text number 0", "en"]\n' | sha256sum
+    assert prompts_sha256([prompt]).startswith("ce4f8dc5fcb25c08")
+    designed = replace(prompt, instructions="Sing.")
+    assert len({prompts_sha256([one]) for one in (prompt, designed, replace(prompt, instructions="Hum."))}) == 3
 
 
 def test_hash_with_reference_is_of_its_content(config, tmp_path):
@@ -108,4 +133,4 @@ def test_hash_with_reference_is_of_its_content(config, tmp_path):
 def test_list_names_the_bundled_set_with_its_size():
     info = {(entry.name, entry.kind): entry for entry in list_datasets()}
     assert info["seed_tts_mini", "bundled"].prompts >= 200
-    assert {kind for _, kind in info} == {"bundled", "seed_tts", "huggingface"}
+    assert {kind for _, kind in info} == {"bundled", "seed_tts", "huggingface", "random"}

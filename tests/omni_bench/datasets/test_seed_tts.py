@@ -41,6 +41,36 @@ def test_reads_rows_comments_blank_lines_and_extra_fields(tmp_path):
     assert (second.id, second.text, second.ref_text, second.ref_audio) == ("b2", "Then that.", None, None)
 
 
+def test_the_fifth_field_of_the_design_variant_is_the_instruction(tmp_path):
+    root = make_set(tmp_path, "a1|||Say this.|An old man, slowly.|more\nb2|Ref.|../no.wav|Then that.|Low.\n")
+    first, second = take_all(read_seed_tts(root, "en", design=True))
+    assert (first.text, first.instructions) == ("Say this.", "An old man, slowly.")
+    # there are no recordings in this variant, whatever stands in the field
+    assert (second.ref_text, second.ref_audio, second.instructions) == (None, None, "Low.")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("x|||text", ["line 1", "4 field(s), needs 5 (id|ref_text|wav|text|instructions)"]),
+        ("x|||text| ", ["line 1", "instructions is empty"]),
+        ("x|||text|a\x07b", ["line 1", "instructions holds the control character"]),
+    ],
+)
+def test_a_row_without_an_instruction_is_bad_in_the_design_variant(tmp_path, line, words):
+    with pytest.raises(DatasetError) as caught:
+        read_seed_tts(make_set(tmp_path, f"{line}\n"), "en", design=True)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_chinese_set_is_a_locale_of_its_own(tmp_path):
+    root = make_set(tmp_path, "a1|参考文本。|prompt-wavs/r.wav|今天天气很好。\n", ("prompt-wavs/r.wav",), locale="zh")
+    (prompt,) = take_all(read_seed_tts(root, "zh"))
+    assert (prompt.text, prompt.ref_text, prompt.language) == ("今天天气很好。", "参考文本。", "zh")
+    assert prompt.ref_audio == (root / "zh/prompt-wavs/r.wav").resolve() and prompt.instructions is None
+
+
 def test_byte_order_mark_and_unicode_line_separators(tmp_path):
     meta = b"\xef\xbb\xbf" + "x|r||one\u2028two\x85three\n".encode()
     (row,) = parse_meta(meta, "m")
@@ -87,6 +117,11 @@ def test_lists_ten_bad_rows_and_counts_the_others(tmp_path):
     message = str(caught.value)
     assert "14 bad row(s)" in message and "and 4 more" in message
     assert "line 10:" in message and "line 11:" not in message
+
+
+def test_an_empty_design_set_says_what_a_row_is(tmp_path):
+    with pytest.raises(DatasetError, match=r"has no rows; a row is id\|ref_text\|wav\|text\|instructions"):
+        read_seed_tts(make_set(tmp_path, "# nothing\n"), "en", design=True)
 
 
 def test_link_that_leaves_the_folder_is_refused(tmp_path):

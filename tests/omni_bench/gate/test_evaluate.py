@@ -235,3 +235,31 @@ def test_an_advisory_run_is_not_gated(made, past):
 def test_a_changed_configuration_is_said(made, past):
     result = gate_night(past, made.night(13, settings={"reference.predictor": "reprefill"}))
     assert "reference.predictor: kv_cache → reprefill" in " ".join(result.notes)
+
+
+CHAT = {"client.kind": "openai_chat_audio"}
+NO_AUDIO = {"ttfp_ms": None, "rtf": None, "audio_per_s": None, "audio_s": None}
+
+
+def chat_night(made, number, modalities, *, slower=1.0, **changes):
+    text = {"ttft_ms": 20.0 * slower, "tpot_ms": 5.0 * slower, "tokens_per_s": 400.0 / slower}
+    wobble = 1 + made.WOBBLE[number % len(made.WOBBLE)] / 100
+    text = {name: value * wobble for name, value in text.items()}
+    return made.night(number, keys={**CHAT, "client.modalities": modalities}, **text, **changes)
+
+
+def test_a_text_alone_is_gated_by_its_text(made):
+    with made.history_of([chat_night(made, number, ["text"], **NO_AUDIO) for number in range(1, 13)]) as history:
+        good = gate_night(history, chat_night(made, 13, ["text"], **NO_AUDIO))
+        assert good.exit_code == 0 and list(statuses(good)) == ["ttft_ms", "tpot_ms", "tokens_per_s"]
+        slow = gate_night(history, chat_night(made, 14, ["text"], slower=1.5, **NO_AUDIO))
+        assert set(statuses(slow).values()) == {Status.UNCONFIRMED}
+
+
+def test_a_chat_is_gated_by_both(made):
+    both = ["text", "audio"]
+    with made.history_of([chat_night(made, number, both) for number in range(1, 13)]) as history:
+        result = gate_night(history, chat_night(made, 13, both, slower=1.5))
+    found = statuses(result)
+    assert list(found) == ["ttfp_ms", "rtf", "audio_per_s", "ttft_ms", "tpot_ms", "tokens_per_s"]
+    assert {name for name, status in found.items() if status is Status.PASS} == {"ttfp_ms", "rtf", "audio_per_s"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 
 from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.history.load import load_records
 from omni_bench.history.records import ADVISORY, content_hash, record_of_bench, record_of_run
 
 RESULT = {
@@ -89,5 +91,31 @@ def test_a_failed_request_makes_a_result_invalid():
     assert not record.valid and record.reasons == ("c = 4: 1 of 33 requests failed",)
 
 
+@pytest.mark.parametrize(
+    ("changes", "concurrency", "arrival"),
+    (
+        ({"max_concurrent_requests": 3, "burstiness": 1.0}, 3, "poisson"),
+        ({"max_concurrent_requests": 3, "burstiness": 0.5}, 3, "gamma"),
+        ({}, 32, "poisson"),
+        ({"max_concurrent_requests": 0}, 32, "poisson"),
+        ({"max_concurrent_requests": 99}, 32, "poisson"),
+    ),
+)
+def test_a_result_at_a_rate_below_one_a_second(changes, concurrency, arrival):
+    record = of_bench(max_concurrency=None, request_rate=0.1, **changes)
+    (level,) = record.levels
+    assert (level.load, level.concurrency, level.arrival) == ("0.1 req/s", concurrency, arrival)
+    assert record.series != of_bench(max_concurrency=None, request_rate=0.5).series
+
+
 def test_hash_of_content_tells_values_apart():
     assert content_hash({"a": 1}) != content_hash({"a": 2}) != content_hash({"a": "2"})
+
+
+def test_a_real_result_at_a_rate():
+    """vllm-omni 0.30.0, --request-rate 0.5 without --max-concurrency."""
+    path = Path(__file__).parents[2] / "data" / "vllm_bench" / "speech_rate_0.5.json"
+    (record,) = load_records([str(path)])
+    (level,) = record.levels
+    assert (level.load, level.concurrency, level.arrival, level.requests) == ("0.5 req/s", 1, "poisson", 4)
+    assert record.started_utc == "2026-11-28T07:08:22Z" and level.value("ttfp_ms") > 50

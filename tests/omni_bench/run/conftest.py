@@ -29,7 +29,7 @@ SPEC = JudgeSpec("fake-judge", "path", "nowhere", (), "0" * 64, "cpu", 30.0)
 
 @pytest.fixture(scope="session")
 def smoke_config() -> RunConfig:
-    return compose(["scenario=smoke", "output.plots=false"])
+    return compose(["scenario=smoke", "output.plots=false", "target.probe=false"])
 
 
 @pytest.fixture

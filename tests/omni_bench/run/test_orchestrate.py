@@ -72,7 +72,7 @@ def test_a_server_of_another_environment_is_of_its_own_version(
 ):
     info = replace(target.start(), health={}, environment=environment)
     monkeypatch.setattr(target, "start", lambda: info)
-    settings = {"kind": kind, "python": "/venv/bin/python", "revision": commit, "command": "serve {port}"}
+    settings = {"kind": kind, "python": "/venv/bin/python", "revision": commit, "command": "sh {port}"}
     run(replace(config, target=replace(config.target, **settings)), tmp_path / "run")
     found = read(tmp_path / "run")["provenance"]["target"]
     assert (found["version"], found["commit"]) == (version, commit)

@@ -20,6 +20,7 @@ from omni_bench.run.orchestrate import run
 from omni_bench.run.redo import redraw
 
 FAST = ("scenario=smoke", "output.plots=false", "asr=none", "checks.signal=false", "load.warmup_requests=2")
+FAST += ("target.probe=false",)
 S = 1_000_000_000
 
 

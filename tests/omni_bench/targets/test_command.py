@@ -17,8 +17,9 @@ from omni_bench.config.compose import compose
 from omni_bench.config.schema import RunConfig, TargetConfig
 from omni_bench.errors import TargetError
 from omni_bench.targets import command as command_module
-from omni_bench.targets.command import CommandTarget, launch_command
+from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
+from omni_bench.targets.launch import launch_command
 from omni_bench.targets.probe import free_port, get
 
 FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -99,3 +100,51 @@ def test_the_server_of_another_environment_is_launched(tmp_path):
         assert info.command[:4] == ("python", "-P", "-m", "reference_impl") and info.health["ready"]
     finally:
         target.stop()
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def with_origin(origin, version="1.0"):
+    return Interpreter("/x/bin/python", "3.11.0", {"vLLM_Omni": version}, None, {"vLLM_Omni": origin} if origin else {})
+
+
+@pytest.mark.parametrize(
+    ("origin", "version", "commit"),
+    [
+        ({"url": "https://x.invalid", "vcs_info": {"vcs": "git", "commit_id": COMMIT}}, "1.0", COMMIT),
+        (None, "0.30.1.dev12+g0123abc", "0123abc"),
+        (None, "0.30.1.dev12+cu129.g0123abcd", "0123abcd"),
+        (None, "1.0", None),
+        (None, "1.0+gold", None),
+        ({"url": "https://x.invalid/a.whl", "archive_info": {}}, "1.0", None),
+        ({"url": "file:///no/such/checkout", "dir_info": {"editable": True}}, "1.0", None),
+        ({"vcs_info": {"commit_id": 3}}, "1.0", None),
+        ({"vcs_info": "x", "dir_info": 7, "url": None}, "1.0", None),
+    ],
+)
+def test_the_commit_of_a_package(origin, version, commit):
+    found = with_origin(origin, version)
+    assert found.package_commit("vllm-omni") == commit
+    assert found.package_version("vllm-omni") == version, "names are compared as installers do"
+    assert found.package_version("vllm") is None and found.package_commit("vllm") is None
+
+
+def test_the_commit_of_an_editable_checkout(tmp_path):
+    folder = tmp_path / "a checkout"
+    folder.mkdir()
+    (folder / "file").write_text("one")
+    who = ["-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "commit.gpgsign=false"]
+    for arguments in (["init", "-q"], ["add", "file"], [*who, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", "-C", str(folder), *arguments], check=True)
+    head = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    commit = head.stdout.strip()
+    found = with_origin({"url": folder.as_uri(), "dir_info": {"editable": True}})
+    assert found.package_commit("vllm-omni") == commit
+    (folder / "file").write_text("two")
+    assert found.package_commit("vllm-omni") == f"{commit}-dirty"
+
+
+def test_origins_are_read_from_the_installation(fake_environment):
+    found = ask_interpreter(fake_environment.python)
+    assert found.package_version("vllm-omni") == "0.30.0" and found.package_commit("vllm-omni") == COMMIT

@@ -15,6 +15,7 @@ from aiohttp import web
 from omni_bench.config.schema import ReferenceConfig, RunConfig, TargetConfig
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.targets import reference as reference_module
+from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
 from omni_bench.targets.external import ExternalTarget
 from omni_bench.targets.probe import Answer, free_port, get
@@ -194,6 +195,8 @@ def test_create_target(tmp_path):
     assert isinstance(create_target(config, tmp_path / "server.log"), ReferenceTarget)
     config.target = TargetConfig(kind="external", url="http://127.0.0.1:1")
     assert isinstance(create_target(config, tmp_path / "server.log"), ExternalTarget)
+    config.target = TargetConfig(kind="vllm_omni", model="m")
+    assert isinstance(create_target(config, tmp_path / "server.log"), CommandTarget)
     config.target = TargetConfig(kind="vllm_omnii")
-    with pytest.raises(ConfigError, match=r"target\.kind='vllm_omnii'; valid: command, external, reference"):
+    with pytest.raises(ConfigError, match=r"target\.kind='vllm_omnii'; did you mean 'vllm_omni'\?"):
         create_target(config, tmp_path / "server.log")

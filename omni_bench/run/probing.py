@@ -1,0 +1,248 @@
+"""The probe before anything is timed: a handful of short requests, by which :mod:`omni_bench.run.conformance` is found.
+
+They are made by the configured client's own code, but in this process, and none of them is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+from omni_bench.clients.abort import AbortReason, AbortSwitch
+from omni_bench.clients.exchange import Call
+from omni_bench.clients.forms import FORMS, Asked
+from omni_bench.clients.payload import parse_content_type
+from omni_bench.clients.pool import open_session
+from omni_bench.clients.timeline import RequestError, Timeline
+from omni_bench.config.schema import ClientConfig, RunConfig
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.load.events import LevelJob
+from omni_bench.load.plan import LevelPlan, PlannedRequest
+from omni_bench.load.runner import TARGET_DIED, make_job
+from omni_bench.parity.pcm import compare_pcm
+from omni_bench.run.conformance import (
+    NOT_REPEATABLE,
+    OBEYED,
+    WITHOUT_EFFECT,
+    Conformance,
+    Framing,
+    describe,
+    warnings,
+)
+from omni_bench.targets.base import Target, TargetInfo
+
+SHORT = {"en": "Good morning.", "zh": "大家早上好。"}
+LONG = {"en": "Good morning to all of you, and welcome to this place.", "zh": "大家早上好，欢迎来到这里，请坐。"}
+"""Some three seconds, for a server whose first chunk may be longer than the short sentence."""
+ALIVE_POLL_S = 0.25
+RETRY_AFTER_S = 1.0
+SETTLE_S = 0.3
+"""A connection breaks a moment before its server is known to have died."""
+INTERRUPTED = AbortReason(*(RequestError("cancelled", "the probe was interrupted"),) * 2)
+_BUSY = (408, 429)
+_HOPELESS = ("timeout", "content_type", "too_large", "cancelled")
+"""Failures that a second try does not mend, or that take too long to see twice."""
+
+
+def injected(config: RunConfig, info: TargetInfo) -> bool:
+    """Whether a fault is injected on purpose: that is for the run itself to find, and some count requests."""
+    stated = info.health.get("fault") if isinstance(info.health, dict) else None
+    return config.target.chaos is not None or bool(stated)
+
+
+def probe_server(config: RunConfig, prompt: Prompt, target: Target, info: TargetInfo) -> Conformance:
+    """Ask the server twice for one thing and once with another seed, and look at how it answers.
+
+    ``prompt``: whose voice and reference are used, with a sentence of the probe's own (in a language that it has none
+    of, the prompt's). Raises ProtocolError if the server cannot be measured with this client at all, TargetError if
+    it dies.
+    """
+    # An interrupt is raised in this thread, between two steps of whatever runs here; in an event loop it would
+    # end some task in the middle and be reported by it.
+    stop = threading.Event()
+    with ThreadPoolExecutor(1, "probe") as pool:
+        future = pool.submit(lambda: asyncio.run(_probe(config, prompt, target, info, stop)))
+        try:
+            while not wait((future,), ALIVE_POLL_S).done:
+                pass
+        finally:
+            stop.set()
+    return future.result()
+
+
+async def _probe(
+    config: RunConfig, prompt: Prompt, target: Target, info: TargetInfo, stop: threading.Event
+) -> Conformance:
+    client = config.client
+    job = make_job(LevelPlan(1, (), ()), target.base_url, client, Path(), config.target.health_path)
+    framings: list[Framing] = []
+    abort = AbortSwitch()
+    async with open_session(job.options, _key(client)) as session:
+        session.trace_configs.append(_looking(framings))
+        watch = asyncio.create_task(_watch(target, stop, abort))
+        try:
+            asker = _Asker(client, prompt, session, job, abort)
+            first = await _first_answer(asker, target)
+            framing = framings[-1] if framings else None
+            seed = await _seed(asker, first)
+            found = describe(first.timeline, framing, seed)
+            if not found.streams and prompt.language in LONG:
+                longer = await asker.ask(4, client.seed, LONG)
+                if longer.timeline.ok:
+                    found = describe(longer.timeline, framing, seed)
+        finally:
+            watch.cancel()
+    _check_alive(target)
+    return replace(found, warnings=tuple(warnings(found, client, info)))
+
+
+@dataclass(frozen=True)
+class _Asker:
+    client: ClientConfig
+    prompt: Prompt
+    session: aiohttp.ClientSession
+    job: LevelJob
+    abort: AbortSwitch
+
+    async def ask(self, number: int, seed: int | None, sentences: Mapping[str, str] = SHORT) -> _Answer:
+        """Send a sentence once."""
+        form = FORMS[self.client.kind]
+        text = sentences.get(self.prompt.language, self.prompt.text)
+        body = form.build_body(replace(self.prompt, text=text), self.client, seed)
+        planned = PlannedRequest(f"probe-{number}", self.prompt.id, body, seed, True, None)
+        call = Call(
+            session=self.session,
+            url=self.job.url,
+            planned=planned,
+            payload=form.encode(body),
+            concurrency=1,
+            scheduled_ns=time.perf_counter_ns(),
+            options=self.job.options,
+            abort=self.abort,
+        )
+        timeline, audio = await form.send(call)
+        return _Answer(timeline, b"".join(audio))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    timeline: Timeline
+    pcm: bytes
+
+    def same_as(self, other: _Answer) -> bool:
+        """Whether both are one answer, but for rounding: chunks of other sizes are decoded in other shapes."""
+        one, another = (np.frombuffer(pcm[: len(pcm) // 2 * 2], dtype="<i2") for pcm in (self.pcm, other.pcm))
+        return self.timeline.reply_text == other.timeline.reply_text and compare_pcm(one, another).equal
+
+
+async def _first_answer(asker: _Asker, target: Target) -> _Answer:
+    """An answer with a clean end, from the first or the second try. Raises ProtocolError, TargetError."""
+    for number in range(2):
+        answer = await asker.ask(number, asker.client.seed)
+        problem = _problem(answer, asker.client)
+        if problem is None:
+            return answer
+        await asyncio.sleep(SETTLE_S)
+        _check_alive(target)
+        if _is_hopeless(answer.timeline):
+            break
+        if number == 0:
+            await asyncio.sleep(RETRY_AFTER_S)
+    raise ProtocolError(
+        f"the server at {asker.job.url} cannot be measured with client={asker.client.kind}, so that nothing was timed: "
+        f"{_without_key(problem, asker.client)}"
+    )
+
+
+def _check_alive(target: Target) -> None:
+    if not target.is_alive():
+        raise TargetError(f"the server died during the probe: {target.failure()}")
+
+
+def _is_hopeless(timeline: Timeline) -> bool:
+    """Whether a second try would only fail as well: what is refused for what it asks, not for when it came."""
+    refused = timeline.http_status is not None and 400 <= timeline.http_status < 500
+    return (refused and timeline.http_status not in _BUSY) or (
+        timeline.error is not None and timeline.error.kind in _HOPELESS
+    )
+
+
+def _problem(answer: _Answer, client: ClientConfig) -> str | None:
+    timeline, asked = answer.timeline, Asked.of(client)
+    if timeline.error is not None:
+        return f"{timeline.error.kind}: {timeline.error.message}"
+    if asked.audio and not answer.pcm:
+        return f"status {timeline.http_status} and a clean end, but no audio"
+    if asked.text and not asked.audio and not timeline.reply_text:
+        return f"status {timeline.http_status} and a clean end, but no text"
+    return None
+
+
+def _without_key(text: str, client: ClientConfig) -> str:
+    """Some servers repeat a refused key in their message."""
+    key = _key(client)
+    return text.replace(key, "***") if key else text
+
+
+def _key(client: ClientConfig) -> str | None:
+    return None if client.api_key_env is None else os.environ.get(client.api_key_env)
+
+
+async def _seed(asker: _Asker, first: _Answer) -> str | None:
+    """What the seed does, by two more answers; None if none is sent or one of them failed."""
+    if asker.client.seed is None:
+        return None
+    same = await asker.ask(2, asker.client.seed)
+    if not same.timeline.ok:
+        await asyncio.sleep(SETTLE_S)
+        return None
+    if not same.same_as(first):
+        return NOT_REPEATABLE
+    other = await asker.ask(3, asker.client.seed + 1)
+    if not other.timeline.ok:
+        await asyncio.sleep(SETTLE_S)
+        return None
+    return WITHOUT_EFFECT if other.same_as(first) else OBEYED
+
+
+def _looking(framings: list[Framing]) -> aiohttp.TraceConfig:
+    """Notes the framing of every answer as its headers come."""
+
+    async def note(_: Any, __: Any, end: aiohttp.TraceRequestEndParams) -> None:
+        framings.append(_framing(end.response))
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_end.append(note)
+    trace.freeze()
+    return trace
+
+
+def _framing(response: aiohttp.ClientResponse) -> Framing:
+    headers = response.headers
+    if response.status == 101:
+        transfer = "websocket"
+    elif "chunked" in headers.get("Transfer-Encoding", "").lower():
+        transfer = "chunked"
+    else:
+        transfer = "length" if "Content-Length" in headers else "until close"
+    content_type = headers.get("Content-Type")
+    mime, rate_hz = (None, None) if content_type is None else parse_content_type(content_type)[:2]
+    return Framing(response.status, mime, transfer, rate_hz)
+
+
+async def _watch(target: Target, stop: threading.Event, abort: AbortSwitch) -> None:
+    """End the request in flight as soon as the server is gone, or nobody waits for it any more."""
+    while target.is_alive() and not stop.is_set():
+        await asyncio.sleep(ALIVE_POLL_S)
+    abort.trip(INTERRUPTED if stop.is_set() else AbortReason(TARGET_DIED, TARGET_DIED))

@@ -1,0 +1,123 @@
+"""What a server's own /metrics say of a run: scraped before and after, kept as differences.
+
+The names are the server's (``vllm_omni:audio_ttfp_s``, ``vllm:num_preemptions``) and so are the definitions: its RTF
+is a stage's time over the duration, not the client's. Warm-up requests are in them too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from omni_bench.targets.probe import MAX_BODY_BYTES, get
+from omni_bench.text import shorten
+
+SCRAPE_TIMEOUT_S = 5.0
+MAX_SERIES = 300
+MAX_LABEL_CHARS = 80
+_DISTRIBUTIONS = ("histogram", "summary")
+_OF_THE_PROCESS = ("python_", "process_")
+_PREEMPTED = "preempt"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series: ``kind`` of its family; ``values`` by the ending of its samples (``total``, ``count``, ``sum``)."""
+
+    kind: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """``series`` by name and labels; ``problem``: why there are none, None if all went well."""
+
+    series: Mapping[str, Series]
+    problem: str | None = None
+
+
+def scrape(base_url: str) -> Scrape:
+    """GET ``/metrics``, its first MiB within a few seconds. Never raises: what went wrong is in ``problem``."""
+    answer = get(f"{base_url}/metrics", SCRAPE_TIMEOUT_S)
+    if answer.status != 200:
+        return Scrape({}, answer.problem or f"HTTP {answer.status}")
+    text = answer.body.decode("utf-8", errors="replace")
+    if len(answer.body) >= MAX_BODY_BYTES:  # the last line may have been cut
+        text = text[: text.rfind("\n") + 1]
+    try:
+        return Scrape(parse(text))
+    except (ValueError, KeyError, IndexError) as error:  # what the parser raises for text that is no exposition
+        return Scrape({}, f"not in Prometheus' text form: {shorten(str(error), 80)}")
+
+
+def parse(text: str) -> dict[str, Series]:
+    """The series of an exposition by ``name{label="value"}``; buckets, creation times and the process's own left out.
+
+    Raises ValueError and others for text that is no exposition.
+    """
+    found: dict[str, dict[str, float]] = {}
+    kinds: dict[str, str] = {}
+    for family in text_string_to_metric_families(text):
+        if family.name.startswith(_OF_THE_PROCESS) or family.name.endswith("_created"):
+            continue
+        for name, ending, value in _samples(family):
+            found.setdefault(name, {})[ending] = value
+            # OpenMetrics names a family without the ending of its samples, which this parser takes for another
+            kinds[name] = "counter" if family.type == "unknown" and family.name.endswith("_total") else family.type
+    return {name: Series(kinds[name], values) for name, values in found.items()}
+
+
+def _samples(family: Metric) -> Iterator[tuple[str, str, float]]:
+    for sample in family.samples:
+        ending = sample.name.removeprefix(family.name).lstrip("_")
+        if ending in ("created", "bucket") or "quantile" in sample.labels or not math.isfinite(sample.value):
+            continue
+        labels = ",".join(f'{key}="{shorten(text, MAX_LABEL_CHARS)}"' for key, text in sorted(sample.labels.items()))
+        yield family.name + (f"{{{labels}}}" if labels else ""), ending, sample.value
+
+
+def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
+    """What happened between two scrapes, as plain types for run.json.
+
+    ``series``: of a counter its ``increase``, of a histogram or summary ``count``, ``sum`` and ``mean`` of what was
+    observed in between, of anything else the value ``before`` and ``after``. What did not move is left out, and so
+    is a counter that went back (null: the server was started anew). ``left_out``: series beyond the limit.
+    """
+    problem = after.problem or before.problem
+    if problem is not None:
+        return {"problem": problem, "series": {}, "left_out": 0}
+    moved = {}
+    for name, series in sorted(after.series.items()):
+        entry = _difference(series, before.series.get(name))
+        if entry is not None:
+            moved[name] = entry
+    kept = dict(list(moved.items())[:MAX_SERIES])
+    return {"problem": None, "series": kept, "left_out": len(moved) - len(kept)}
+
+
+def _difference(after: Series, before: Series | None) -> dict[str, float | None] | None:
+    earlier = before.values if before is not None else {}
+    if after.kind == "counter":
+        increase = sum(after.values.values()) - sum(earlier.values())
+        return {"increase": increase if increase >= 0 else None} if increase else None
+    if after.kind in _DISTRIBUTIONS:
+        count = after.values.get("count", 0.0) - earlier.get("count", 0.0)
+        total = after.values.get("sum", 0.0) - earlier.get("sum", 0.0)
+        if count < 0:
+            return {"count": None, "sum": None, "mean": None}
+        return {"count": count, "sum": total, "mean": total / count} if count else None
+    value = next(iter(after.values.values()), None)
+    earlier_value = next(iter(earlier.values()), None)
+    return {"before": earlier_value, "after": value} if value != earlier_value else None
+
+
+def preemptions(found: Mapping[str, Any]) -> float:
+    """How many requests the server put aside, by its own counters: its memory for sequences was full."""
+    return sum(
+        entry.get("increase") or 0.0 for name, entry in found["series"].items() if _PREEMPTED in name.partition("{")[0]
+    )

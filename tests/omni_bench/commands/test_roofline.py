@@ -1,0 +1,48 @@
+"""``omni-bench roofline`` on a CPU: floors, and the engine's own pace beside them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from omni_bench import cli
+from omni_bench.commands.roofline import roofline_command
+from omni_bench.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def quick_limits(monkeypatch):
+    """What this machine can do is no question here."""
+    from reference_impl import device_limits
+    from reference_impl.cost_model import Limits
+
+    monkeypatch.setattr(device_limits, "measure_limits", lambda device, dtype: Limits(1e10, 1e11))
+
+
+def test_the_engine_is_run_at_each_concurrency(capsys):
+    asked = ["--measure", "--frames", "6", "--concurrency", "1", "2"]
+    code = cli.main(["roofline", "reference.preset=tiny", "reference.device=cpu", *asked])
+    out, err = capsys.readouterr()
+    assert code == 0
+    rows = [line for line in out.splitlines() if re.match(r"\|\s*[12]\s*\|", line)]
+    assert len(rows) == 2
+    assert all(" x " in row and "n/a" not in row for row in rows)
+    assert "the engine with graphs=off" in out
+    assert "2 at once" in err
+
+
+def test_without_measure_nothing_is_measured(capsys):
+    assert cli.main(["roofline", "reference.device=cpu", "--concurrency", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "n/a" in out and "Measured:" not in out
+
+
+def test_more_places_than_rows_are_refused():
+    with pytest.raises(ConfigError, match="max_batch=2"):
+        roofline_command(None, ["reference.device=cpu", "reference.max_batch=2"], [4], 64, 4, measured_frames=6)
+
+
+def test_a_run_is_a_measurement_already():
+    with pytest.raises(ConfigError, match="--measure"):
+        roofline_command("some-run", [], None, 64, 4, measured_frames=6)

@@ -1,0 +1,84 @@
+"""What each kind of target needs, and what it cannot take."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.config.schema import TargetConfig
+from omni_bench.config.validate_target import validate_target
+from omni_bench.errors import ConfigError
+
+EXTERNAL = {"kind": "external", "url": "http://127.0.0.1:1"}
+COMMAND = {"kind": "command", "command": "serve {port}"}
+VLLM = {"kind": "vllm_omni", "model": "Qwen/X"}
+SGLANG = {"kind": "sglang_omni", "model": "/models/x"}
+REFERENCE = {"kind": "reference"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (EXTERNAL | {"devices": ["0"]}, "target.devices: the target 'external' is not launched here"),
+        (EXTERNAL | {"gpus": 1}, "target.gpus: the target 'external' is not launched here"),
+        (VLLM | {"model": None}, "target.model is needed for target=vllm_omni: a folder with a model, or its hub id"),
+        (SGLANG | {"model": ""}, "target.model is needed for target=sglang_omni"),
+        (VLLM | {"model": "--help"}, "target.model='--help': a folder with a model, or its hub id, and no option"),
+        (VLLM | {"url": "http://x:1"}, "takes no URL; use target=external"),
+        (VLLM | {"command": "x {port}"}, "target.command is for target=command, not for the target 'vllm_omni'"),
+        (SGLANG | {"stage_overrides": {"0": 1}}, "target.stage_overrides is for target=vllm_omni, not for the target"),
+        (VLLM | {"stage_overrides": {"0": math.nan}}, "target.stage_overrides={'0': nan} is not JSON"),
+        (REFERENCE | {"model": "x"}, "target.model is for target=vllm_omni, target=sglang_omni, not for the target"),
+        (REFERENCE | {"extra_args": ["--x"]}, "target.extra_args is for target=vllm_omni, target=sglang_omni, not"),
+        (COMMAND | {"deploy_config": "a"}, "target.deploy_config is for target=vllm_omni, target=sglang_omni, not"),
+        (EXTERNAL | {"stage_overrides": {"0": 1}}, "target.stage_overrides is for target=vllm_omni"),
+        (VLLM | {"gpus": -1}, "target.gpus=-1: how many GPUs the server needs, 0 for none"),
+        (VLLM | {"devices": ["0", "0"]}, "target.devices=['0', '0']: the GPUs' numbers or UUIDs, each once"),
+        (VLLM | {"devices": ["0,1"]}, "target.devices=['0,1']: the GPUs' numbers or UUIDs, each once"),
+        (VLLM | {"devices": [" "]}, "target.devices=[' ']: the GPUs' numbers or UUIDs, each once"),
+        (VLLM | {"devices": ["0"], "gpus": 2}, "target.devices=['0']: fewer than target.gpus=2"),
+        (
+            VLLM | {"devices": ["0"], "env": {"CUDA_VISIBLE_DEVICES": "1"}},
+            "target.devices and target.env.CUDA_VISIBLE_DEVICES say the same",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_run_is_named(values, message):
+    with pytest.raises(ConfigError) as caught:
+        validate_target(TargetConfig(**values))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        VLLM | {"devices": ["1", "GPU-ab"], "gpus": 2, "deploy_config": "d.yaml", "extra_args": ["--log-stats"]},
+        VLLM | {"stage_overrides": {"0": {"max_num_seqs": 8}}},
+        SGLANG | {"devices": [], "python": "/venv/bin/python"},
+        COMMAND | {"devices": ["0"], "gpus": 1},
+        REFERENCE | {"devices": ["1"]},
+        EXTERNAL,
+    ],
+)
+def test_what_is_theirs_is_taken(values):
+    validate_target(TargetConfig(**values))
+
+
+def test_the_groups_of_the_configuration():
+    config = compose(
+        [
+            "target=vllm_omni",
+            "client.model=Qwen/X",
+            "target.devices=[1,GPU-ab]",
+            "+target.stage_overrides.0={max_num_seqs: 8}",
+            "target.extra_args=[--log-stats]",
+        ]
+    ).target
+    assert (config.kind, config.model, config.devices, config.gpus) == ("vllm_omni", "Qwen/X", ["1", "GPU-ab"], 1)
+    assert config.stage_overrides == {"0": {"max_num_seqs": 8}} and config.extra_args == ["--log-stats"]
+    assert config.env == {"HF_HUB_OFFLINE": "1"}, "nothing is downloaded behind the user's back"
+    assert config.startup_timeout_s == 900
+    config = compose(["target=sglang_omni", "client.model=m", "target.model=/models/x"]).target
+    assert (config.kind, config.model, config.gpus) == ("sglang_omni", "/models/x", 1)

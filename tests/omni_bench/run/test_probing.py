@@ -1,0 +1,230 @@
+"""The requests of the probe: how often it asks, when it gives up, and what it makes of a bad server."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import signal
+import struct
+import threading
+import time
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.datasets.prompt import Prompt
+from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.run import probing
+from omni_bench.run.probing import LONG, SHORT, injected, probe_server
+from omni_bench.targets.base import TargetInfo
+
+PROMPT = Prompt(id="p", text="The text of the data set.", ref_text=None, ref_audio=None, language="en")
+WAV = b"RIFF" + struct.pack("<I", 2**32 - 1) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 24000, 48000, 2, 16)
+WAV += b"data" + struct.pack("<I", 2**32 - 1)
+
+
+class Server:
+    """Answers the next of ``answers`` (the last one ever after); ``asked`` are the bodies and headers it got."""
+
+    def __init__(self, *answers):
+        self.asked = []
+        self.alive = True
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                answer = answers[min(len(outer.asked), len(answers) - 1)]
+                outer.asked.append((body, dict(self.headers)))
+                status, content_type, pieces = answer(body) if callable(answer) else answer
+                self.send_response(status)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for piece in pieces:
+                    if piece is None:
+                        time.sleep(0.1)
+                    else:
+                        self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.write(b"0\r\n\r\n")
+
+            def log_message(self, *_):
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.base_url = f"http://127.0.0.1:{self.http.server_port}"
+        self.log_path = None
+
+    def is_alive(self):
+        return self.alive
+
+    def failure(self):
+        return "exit code 9; the end of its log"
+
+    def info(self, **changes):
+        return TargetInfo(
+            **{"kind": "external", "base_url": self.base_url, "startup_s": 0.1, "command": None} | changes
+        )
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    monkeypatch.setattr(probing, "RETRY_AFTER_S", 0.01)
+    monkeypatch.setattr(probing, "SETTLE_S", 0.01)
+    made = []
+
+    def start(*answers):
+        made.append(Server(*answers))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.http.shutdown()
+        one.http.server_close()
+
+
+def probe(server, *overrides, prompt=PROMPT, **info):
+    config = compose(["scenario=smoke", "client.model=m", "client.seed=40", *overrides])
+    return probe_server(config, prompt, server, server.info(**{"health": None, "models": None} | info))
+
+
+def speech(body):
+    level = 1000 * (1 + (body.get("seed") or 0) % 7)
+    return 200, "audio/pcm", (struct.pack("<h", level) * 500, None, struct.pack("<h", level) * 500)
+
+
+def refusal(status, message="no"):
+    return status, "application/json", (json.dumps({"error": {"message": message}}).encode(),)
+
+
+def test_it_asks_three_times_with_the_configured_client(serve):
+    server = serve(speech)
+    found = probe(server, "client.voice=anna")
+    assert found.seed == "obeyed" and found.streams and found.warnings == ()
+    bodies = [body for body, _ in server.asked]
+    assert [body["seed"] for body in bodies] == [40, 40, 41]
+    assert {body["input"] for body in bodies} == {SHORT["en"]} and {body["voice"] for body in bodies} == {"anna"}
+    assert [headers["x-request-id"] for _, headers in server.asked] == ["probe-0", "probe-2", "probe-3"]
+
+
+def test_a_language_without_a_sentence_uses_the_prompt(serve):
+    server = serve(lambda body: (200, "audio/pcm", (bytes(2000),)))
+    found = probe(server, prompt=Prompt("p", "Bonjour à tous.", None, None, "fr"))
+    assert {body["input"] for body, _ in server.asked} == {"Bonjour à tous."}
+    assert found.seed == "without effect" and not found.streams
+
+
+def test_a_longer_sentence_only_where_the_short_one_came_at_once(serve):
+    server = serve(lambda body: speech(body) if body["input"] == LONG["en"] else (200, "audio/pcm", (b"\1\0" * 100,)))
+    found = probe(server, "client.seed=null")
+    assert [body["input"] for body, _ in server.asked] == [SHORT["en"], LONG["en"]]
+    assert found.streams and found.chunks == 2 and found.seed is None
+
+
+def test_answers_that_differ_by_rounding_are_one(serve):
+    levels = iter([1000, 1003, 5000])
+
+    def answer(_):
+        pcm = struct.pack("<h", next(levels)) * 500
+        return 200, "audio/pcm", (pcm, None, pcm)
+
+    assert probe(serve(answer)).seed == "obeyed"
+
+
+def test_a_server_that_is_busy_once_is_asked_again(serve):
+    server = serve(refusal(503), speech)
+    assert probe(server).streams and len(server.asked) == 4
+
+
+def test_a_refusal_is_final_and_told(serve):
+    server = serve(refusal(404, "The model `m` does not exist."))
+    with pytest.raises(ProtocolError, match=r"/v1/audio/speech cannot be measured with client=openai_speech, so that "):
+        probe(server)
+    assert len(server.asked) == 1
+    with pytest.raises(ProtocolError, match="HTTP 404: The model `m` does not exist"):
+        probe(server)
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_two_failures_are_enough(serve, status):
+    server = serve(refusal(status))
+    with pytest.raises(ProtocolError, match=f"http_status: HTTP {status}: no"):
+        probe(server)
+    assert len(server.asked) == 2
+
+
+def test_a_wav_header_in_raw_samples_is_told(serve):
+    with pytest.raises(ProtocolError, match=r"content_type: .*WAV header although raw pcm was asked for"):
+        probe(serve((200, "audio/pcm", (WAV + bytes(4800),))))
+
+
+def test_another_content_type_is_told(serve):
+    with pytest.raises(ProtocolError, match="content_type: content type 'text/html'"):
+        probe(serve((200, "text/html", (b"<html>hello</html>",))))
+
+
+def test_a_key_is_not_repeated(serve, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
+    server = serve(refusal(401, "Incorrect API key provided: sk-very-secret"))
+    with pytest.raises(ProtocolError) as caught:
+        probe(server, "client.api_key_env=SOME_KEY")
+    assert "sk-very-secret" not in str(caught.value) and "***" in str(caught.value)
+    assert server.asked[0][1]["Authorization"] == "Bearer sk-very-secret"
+
+
+def test_a_server_that_is_gone_is_said_to_have_died(serve):
+    server = serve(refusal(500))
+    server.alive = False
+    with pytest.raises(TargetError, match="the server died during the probe: exit code 9; the end of its log"):
+        probe(server)
+
+
+def test_a_server_that_dies_while_it_hangs_is_not_waited_for(serve):
+    hung = threading.Event()
+    server = serve(lambda _: (hung.wait(), speech({}))[1])
+    threading.Timer(0.5, lambda: setattr(server, "alive", False)).start()
+    try:
+        with pytest.raises(TargetError, match="died during the probe"):
+            probe(server, "client.request_timeout_s=600")
+    finally:
+        hung.set()
+
+
+def test_an_interrupt_ends_it_at_once(serve):
+    hung = threading.Event()
+    server = serve(lambda _: (hung.wait(), speech({}))[1])
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            probe(server, "client.request_timeout_s=600")
+        assert not [one for one in threading.enumerate() if one.name.startswith("probe")]
+    finally:
+        hung.set()
+
+
+def test_a_failure_of_the_seed_s_requests_is_no_failure_of_the_probe(serve):
+    assert probe(serve(speech, refusal(500))).seed is None
+    assert probe(serve(speech, speech, refusal(500))).seed is None
+
+
+def test_models_that_lack_the_configured_one_are_warned_of(serve):
+    found = probe(serve(speech), models={"data": [{"id": "other"}]})
+    assert found.warnings == ("client.model=m is not among the models that the server lists: other",)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "health", "expected"),
+    [
+        ([], None, False),
+        ([], {"status": "ok", "fault": None}, False),
+        ([], {"fault": "wrong_text"}, True),
+        (["target.chaos=cut"], None, True),
+    ],
+)
+def test_a_fault_on_purpose(overrides, health, expected):
+    config = compose(["scenario=smoke", *overrides])
+    assert injected(config, TargetInfo("reference", "", 0.0, None, health, None)) is expected

@@ -1,0 +1,149 @@
+"""The server's own counters: read, and what moved between two readings."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+
+import pytest
+
+from omni_bench.targets.probe import MAX_BODY_BYTES
+from omni_bench.targets.server_metrics import MAX_SERIES, Scrape, differences, parse, preemptions, scrape
+
+BEFORE = """\
+# HELP vllm:num_preemptions_total Cumulative number of preemptions.
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{engine="0",model_name="m"} 2.0
+# TYPE vllm:num_preemptions_created gauge
+vllm:num_preemptions_created{engine="0",model_name="m"} 1.7e9
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running 0
+# TYPE vllm_omni:audio_ttfp_s histogram
+vllm_omni:audio_ttfp_s_bucket{le="0.1",stage="2"} 1
+vllm_omni:audio_ttfp_s_bucket{le="+Inf",stage="2"} 2
+vllm_omni:audio_ttfp_s_count{stage="2"} 2
+vllm_omni:audio_ttfp_s_sum{stage="2"} 0.5
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 5
+"""
+AFTER = """\
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{engine="0",model_name="m"} 5.0
+# TYPE vllm:num_preemptions_created gauge
+vllm:num_preemptions_created{engine="0",model_name="m"} 1.8e9
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running 0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc 0.25
+# TYPE vllm_omni:audio_ttfp_s histogram
+vllm_omni:audio_ttfp_s_bucket{le="0.1",stage="2"} 5
+vllm_omni:audio_ttfp_s_bucket{le="+Inf",stage="2"} 6
+vllm_omni:audio_ttfp_s_count{stage="2"} 6
+vllm_omni:audio_ttfp_s_sum{stage="2"} 1.5
+# TYPE vllm_omni:frames_total counter
+vllm_omni:frames_total 0
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 9
+"""
+
+
+def of(before, after):
+    return differences(Scrape(parse(before)), Scrape(parse(after)))
+
+
+def test_what_moved_by_kind():
+    found = of(BEFORE, AFTER)
+    assert found == {
+        "problem": None,
+        "series": {
+            'vllm:num_preemptions{engine="0",model_name="m"}': {"increase": 3.0},
+            "vllm:kv_cache_usage_perc": {"before": None, "after": 0.25},
+            'vllm_omni:audio_ttfp_s{stage="2"}': {"count": 4.0, "sum": 1.0, "mean": 0.25},
+        },
+        "left_out": 0,
+    }
+    assert preemptions(found) == 3
+
+
+def test_nothing_moved():
+    assert of(BEFORE, BEFORE)["series"] == {}
+    assert preemptions(of(BEFORE, BEFORE)) == 0
+
+
+def test_a_server_that_was_started_anew_has_no_increase():
+    found = of(AFTER, BEFORE)["series"]
+    assert found['vllm:num_preemptions{engine="0",model_name="m"}'] == {"increase": None}
+    assert found['vllm_omni:audio_ttfp_s{stage="2"}'] == {"count": None, "sum": None, "mean": None}
+    assert preemptions(of(AFTER, BEFORE)) == 0
+
+
+def test_numbers_that_json_does_not_have_are_left_out():
+    found = of("", 'a NaN\nb +Inf\nc 1\n# TYPE q summary\nq{quantile="0.5"} 3\nq_sum 4\nq_count 2\n')
+    assert found["series"] == {"c": {"before": None, "after": 1.0}, "q": {"count": 2.0, "sum": 4.0, "mean": 2.0}}
+    json.dumps(found, allow_nan=False)
+
+
+def test_an_untyped_counter_is_known_by_its_ending():
+    assert of("x_total 1\n", "x_total 4\n")["series"] == {"x_total": {"increase": 3.0}}
+
+
+def test_too_many_series_are_counted_and_long_labels_cut():
+    text = "".join(f'many{{n="{number:05d}"}} 1\n' for number in range(MAX_SERIES + 7))
+    found = of("", text)
+    assert len(found["series"]) == MAX_SERIES and found["left_out"] == 7
+    (name,) = of("", f'long{{path="{"x" * 1000}"}} 1\n')["series"]
+    assert len(name) < 150
+
+
+def test_one_scrape_that_failed_is_told():
+    assert differences(Scrape({}), Scrape({}, "HTTP 404")) == {"problem": "HTTP 404", "series": {}, "left_out": 0}
+    assert differences(Scrape({}, "no"), Scrape({}))["problem"] == "no"
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(body, status=200):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status if self.path == "/metrics" else 404)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_server_is_scraped(serve):
+    assert scrape(serve(AFTER.encode())).series == parse(AFTER)
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html><body>hello</body></html>", b"a{b 1\n", b"\xff\xfe{} x y z\n", b'a{b="c} 1\n']
+)
+def test_what_is_no_exposition_is_told(serve, body):
+    found = scrape(serve(body))
+    assert found.series == {} and found.problem.startswith("not in Prometheus' text form")
+
+
+def test_no_metrics_at_all(serve):
+    assert scrape(serve(b"", 404)).problem == "HTTP 404"
+    assert scrape("http://127.0.0.1:1").problem
+
+
+def test_a_huge_exposition_is_read_to_its_bound(serve):
+    line = b'huge{n="%06d"} 1\n'
+    found = scrape(serve(b"".join(line % number for number in range(2 * MAX_BODY_BYTES // len(line % 0)))))
+    assert found.problem is None and len(found.series) == MAX_BODY_BYTES // len(line % 0)

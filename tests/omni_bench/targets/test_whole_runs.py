@@ -1,0 +1,174 @@
+"""Whole runs against a fake vLLM-Omni: what the probe finds, and a server that dies at the worst moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from omni_bench.config.compose import compose
+from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.run.orchestrate import run
+from omni_bench.store.run_folder import RunFolder
+from omni_bench.targets.probe import free_port
+
+FAST = (
+    "scenario=smoke",
+    "target=vllm_omni",
+    "client.model=MODEL",
+    "asr=none",
+    "checks.signal=false",
+    "output.plots=false",
+    "load.concurrency=[2]",
+    "load.requests_per_level=4",
+    "load.warmup_per_slot=1",
+)
+
+
+@pytest.fixture
+def said():
+    """What the last run said on stderr."""
+    return [""]
+
+
+@pytest.fixture
+def go(fake_environment, tmp_path, capsys, said):
+    """A function that runs against the fake server; its run.json and what it said."""
+
+    def start(manners="", *overrides):
+        config = compose([*FAST, *overrides])
+        config.target = fake_environment.target(
+            "vllm_omni", manners, probe=config.target.probe, chaos=config.target.chaos
+        )
+        config.client.model = str(fake_environment.model)
+        try:
+            run(config, tmp_path / "run", quiet=False)
+        finally:
+            fake_environment.assert_nothing_runs()
+            said[:] = [capsys.readouterr().err]
+        return RunFolder.open(tmp_path / "run").read_run(), said[0]
+
+    return start
+
+
+def stored(tmp_path):
+    return json.loads((tmp_path / "run" / "run.json").read_text())
+
+
+def test_what_a_good_run_knows_of_its_server(go):
+    document, said = go()
+    assert document["valid"], document["invalid_reasons"]
+    target = document["provenance"]["target"]
+    assert (target["kind"], target["version"]) == ("vllm_omni", "0.30.0") and target["commit"].startswith("0123456789")
+    found = target["conformance"]
+    assert found["status"] == 200 and found["transfer"] == "chunked" and found["content_type"] == "audio/pcm"
+    assert found["sample_rate_hz"] == 24000 and found["sample_rate_stated"] is True
+    assert found["streams"] is True and found["chunks"] == 2 and found["seed"] == "obeyed" and found["warnings"] == []
+    assert "probe: HTTP 200, audio/pcm, chunked, 24000 Hz, 0.9 s of audio in 2 pieces" in said
+    # two of warm-up and four that are measured; the three of the probe are before
+    assert target["server_metrics"] == {
+        "problem": None,
+        "series": {"fake_requests": {"increase": 6.0}},
+        "left_out": 0,
+    }
+
+
+def test_a_server_that_does_not_stream_is_said_to(go):
+    document, said = go("one-piece")
+    found = document["provenance"]["target"]["conformance"]
+    assert found["streams"] is False and found["audio_s"] > 2, "the longer sentence was asked for too"
+    assert "warning: the server does not stream: audio came in one piece" in said and "TTFP is E2EL" in said
+
+
+def test_a_seed_that_repeats_nothing_is_said_to(go):
+    document, said = go("unseeded")
+    assert document["provenance"]["target"]["conformance"]["seed"] == "not repeatable"
+    assert "warning: the same seed gave two different answers" in said
+
+
+def test_without_a_seed_nothing_is_said_of_it(go):
+    document, _ = go("unseeded", "client.seed=null")
+    found = document["provenance"]["target"]["conformance"]
+    assert found["seed"] is None and found["warnings"] == []
+
+
+def test_no_valid_run_is_possible_without_audio(go, tmp_path):
+    with pytest.raises(ProtocolError, match=r"/v1/audio/speech cannot be measured .* clean end, but no audio"):
+        go("no-audio")
+    assert any("cannot be measured" in reason for reason in stored(tmp_path)["invalid_reasons"])
+
+
+def test_the_probe_can_be_left_out(go):
+    document, said = go("unseeded", "target.probe=false")
+    target = document["provenance"]["target"]
+    assert target["conformance"] is None and "probe:" not in said
+    assert target["server_metrics"]["series"] == {"fake_requests": {"increase": 6.0}}, "it costs next to nothing"
+
+
+def test_a_fault_on_purpose_is_left_to_the_run(go):
+    document, said = go("", "target.chaos=http_500")
+    target = document["provenance"]["target"]
+    assert target["conformance"] is None and "probe: left out, as a fault is injected on purpose" in said
+    assert not document["valid"]
+
+
+@pytest.mark.parametrize("request_number", [1, 3])
+def test_a_server_that_dies_in_the_probe(request_number, go, tmp_path):
+    with pytest.raises(TargetError, match=r"(?s)died during the probe: exit code 1.*illegal memory access"):
+        go(f"stray orphan die-at:{request_number}")
+    (first, *_) = stored(tmp_path)["invalid_reasons"]
+    assert first.startswith("the server died during the probe: exit code 1")
+
+
+def test_a_server_that_dies_under_load(go, tmp_path, said):
+    with pytest.raises(TargetError, match=r"(?s)died during concurrency 2: exit code 1.*illegal memory access"):
+        go("stray orphan die-at:8")
+    assert "the server died during concurrency 2: exit code 1" in said[0], "at once, before all is written down"
+    document = stored(tmp_path)
+    assert not document["valid"] and document["levels"][0]["errors"]
+    assert document["provenance"]["target"]["conformance"]["seed"] == "obeyed"
+
+
+def test_an_external_server_that_dies_under_load(fake_environment, tmp_path):
+    """Nobody here launched it: the requests tell, and the run ends as one that may not be trusted."""
+    port = free_port("127.0.0.1")
+    target = fake_environment.target("vllm_omni", "die-at:8")
+    command = [f"{fake_environment.folder}/bin/vllm", "serve", "m", "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(command, env={**os.environ, **target.env}, stdout=subprocess.DEVNULL)
+    try:
+        external = ("target=external", f"target.url=http://127.0.0.1:{port}", "target.startup_timeout_s=60")
+        outcome = run(compose([*(one for one in FAST if one != "target=vllm_omni"), *external]), tmp_path / "run")
+    finally:
+        server.kill()
+        server.wait()
+    assert outcome.exit_code == 1 and server.returncode == 1, "it had ended before it was killed"
+    assert outcome.run["provenance"]["target"]["description"]["stated_version"] == {"version": "0.30.1"}
+    (level,) = outcome.run["levels"]
+    assert level["failed"] and set(level["errors"]) <= {"connect", "disconnected"}
+    assert any("requests failed" in reason for reason in outcome.run["invalid_reasons"])
+    assert outcome.run["provenance"]["target"]["server_metrics"]["problem"]
+
+
+def test_no_external_server_at_all(tmp_path):
+    config = compose(["scenario=smoke", "asr=none", "target=external", "target.url=http://127.0.0.1:1"])
+    config.target.startup_timeout_s = 0.5
+    with pytest.raises(TargetError, match=r"no server answers at target\.url=http://127\.0\.0\.1:1 within 0\.5 s"):
+        run(config, tmp_path / "run", quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "/no/such/model"}, "target.model=/no/such/model: there is no such folder"),
+        ({"gpus": 99}, "needs 99 GPUs"),
+    ],
+)
+def test_what_is_missing_is_told_before_anything_else_is_done(change, message, fake_environment, tmp_path):
+    config = compose([*FAST, "dataset=seed_tts", "dataset.root=/nowhere"])
+    config.target = fake_environment.target("vllm_omni", **change)
+    with pytest.raises(TargetError) as caught:
+        run(config, tmp_path / "run", quiet=True)
+    assert message in str(caught.value)
+    assert fake_environment.pids == [] and not (tmp_path / "run" / "run.json").exists()

@@ -1,0 +1,86 @@
+"""The scenarios for omni chat and for the variants of Qwen3-TTS, small, against the bundled server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omni_bench.config.schema import ReferenceConfig, TargetConfig
+from omni_bench.store.schema import validate_run
+from omni_bench.targets.reference import ReferenceTarget
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+# A busy machine is no failure of the product.
+SMALL = ("load.requests_per_level=2", "load.lag_budget_ms=10000", "output.plots=false")
+CLOSED = (*SMALL, "load.concurrency=[1]", "load.warmup_per_slot=1")
+
+
+def run_scenario(folder: Path, scenario: str, *overrides: str) -> tuple[dict, list[dict], Path]:
+    """run.json, the lines of requests.jsonl, and the run folder of ``omni-bench run``."""
+    done = subprocess.run(
+        [sys.executable, "-m", "omni_bench", "run", f"scenario={scenario}", *overrides],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run_folder,) = (folder / "reports" / "runs" / scenario).iterdir()
+    run = json.loads((run_folder / "run.json").read_text())
+    validate_run(run, "run.json")
+    assert run["valid"], run["invalid_reasons"]
+    lines = [json.loads(line) for line in (run_folder / "requests.jsonl").read_text().splitlines()]
+    return run, lines, run_folder
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """(address, log) of one bundled server for all scenarios below, as a server that already runs."""
+    log = tmp_path_factory.mktemp("server") / "server.log"
+    target = ReferenceTarget(TargetConfig(kind="reference"), ReferenceConfig(threads=1, max_batch=4), log)
+    info = target.start()
+    yield info.base_url, log
+    target.stop()
+
+
+def test_text_and_speech_of_a_chat_are_measured_and_understood(tmp_path):
+    judged = ("asr.model=tiny.en", "asr.device=cpu", "reference.threads=1")
+    run, _, _ = run_scenario(tmp_path, "qwen3_omni_text_audio", *CLOSED, "load.concurrency=[2]", *judged)
+    (level,) = run["levels"]
+    assert (level["completed"], level["failed"], level["invalid"]) == (4, 0, {})
+    assert level["accuracy"]["wer"] <= 0.2
+    ttft, ttfp = (level["metrics"][name]["p50"] for name in ("ttft_ms", "ttfp_ms"))
+    assert 0 < ttft < ttfp < level["metrics"]["e2el_ms"]["p50"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "overrides", "ignored"),
+    [
+        ("qwen3_omni_text", CLOSED, ()),
+        ("qwen3_omni_random", (*CLOSED, "asr=none", "dataset.min_words=2", "dataset.max_words=6"), ()),
+        ("qwen3_omni_rates", (*SMALL, "asr=none", "load.rate_hz=[2]", "load.warmup_requests=1"), ()),
+        ("qwen3_tts_base", (*CLOSED, "asr=none"), ("ref_audio", "ref_text")),
+        ("qwen3_tts_voicedesign", (*CLOSED, "asr=none"), ("instructions",)),
+    ],
+)
+def test_a_scenario_runs_against_a_server_that_already_runs(tmp_path, server, scenario, overrides, ignored):
+    url, log = server
+    run, lines, _ = run_scenario(tmp_path, scenario, "target=external", f"target.url={url}", *overrides)
+    (level,) = run["levels"]
+    assert (level["completed"], level["failed"], level["invalid"]) == (2, 0, {})
+    assert len(lines) >= 2
+    spoken = level["metrics"]["audio_s"]["mean"]
+    if scenario == "qwen3_omni_text":
+        assert spoken is None and level["metrics"]["ttfp_ms"]["p50"] is None
+        assert level["metrics"]["ttft_ms"]["p50"] > 0
+    else:
+        assert spoken > 0.3
+    for field in ignored:  # what the voice cannot follow is taken, and said once
+        assert log.read_text().count(f"{field} is ignored") == 1
