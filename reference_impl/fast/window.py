@@ -14,13 +14,13 @@ LEAST_ROWS = 16  # of a product on the matrix units
 
 
 @triton.jit
-def _rotated(vectors, stride, cos, sin, rows, positions, mask, DIM: tl.constexpr):
+def _rotated(vectors, stride, cos, sin, rows, positions, last, mask, DIM: tl.constexpr):
     """Rows ``rows`` of ``vectors`` after the rotary embedding, in float32 [rows, DIM]; ``sin`` has its sign."""
     lane = tl.arange(0, DIM)[None, :]
     at = vectors + rows[:, None] * stride
     plain = tl.load(at + lane, mask=mask[:, None], other=0.0)
     swapped = tl.load(at + (lane + DIM // 2) % DIM, mask=mask[:, None], other=0.0)
-    turn = positions[:, None] * (2 * DIM) + lane
+    turn = tl.minimum(positions, last)[:, None] * (2 * DIM) + lane
     c = tl.load(cos + turn, mask=mask[:, None], other=0.0).to(plain.dtype).to(tl.float32)
     s = tl.load(sin + turn, mask=mask[:, None], other=0.0).to(plain.dtype).to(tl.float32)
     return plain.to(tl.float32) * c + swapped.to(tl.float32) * s
@@ -28,7 +28,7 @@ def _rotated(vectors, stride, cos, sin, rows, positions, mask, DIM: tl.constexpr
 
 @triton.jit
 def window_attention_kernel(
-    qkv, table, history, slots, frames, out, slot_stride, scale,
+    qkv, table, history, slots, frames, out, positions, slot_stride, scale,
     HEADS: tl.constexpr, DIM: tl.constexpr, KEPT: tl.constexpr, NEW: tl.constexpr, QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -36,6 +36,7 @@ def window_attention_kernel(
     stream, head = tl.program_id(0), tl.program_id(1)
     slot = tl.load(slots + stream)
     heard = tl.load(frames + slot)
+    end = positions - 1  # of the table
     dtype: tl.constexpr = qkv.dtype.element_ty
     width: tl.constexpr = 3 * HEADS * DIM
     here = qkv + stream.to(tl.int64) * (NEW * width) + head * DIM
@@ -47,7 +48,9 @@ def window_attention_kernel(
     kept = history + slot * slot_stride + head * (KEPT * DIM)
     old_at = key[:, None] * DIM + lane
     fresh = key - KEPT
-    fresh_keys = _rotated(here + HEADS * DIM, width, table, table + DIM, fresh, heard + fresh, new, DIM).to(dtype)
+    fresh_keys = _rotated(
+        here + HEADS * DIM, width, table, table + DIM, fresh, heard + fresh, end, new, DIM
+    ).to(dtype)
     keys = tl.where(old[:, None], tl.load(kept + old_at, mask=old[:, None], other=0.0), fresh_keys)
     values = tl.load(kept + HEADS * KEPT * DIM + old_at, mask=old[:, None], other=0.0)
     fresh_at = here + 2 * HEADS * DIM + fresh[:, None] * width + lane
@@ -55,7 +58,7 @@ def window_attention_kernel(
 
     query = tl.arange(0, QUERIES)
     asks = query < NEW
-    queries = _rotated(here, width, table, table + DIM, query, heard + query, asks, DIM).to(dtype)
+    queries = _rotated(here, width, table, table + DIM, query, heard + query, end, asks, DIM).to(dtype)
     scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
     distance = KEPT + query[:, None] - key[None, :]
     seen = (distance >= 0) & (distance <= KEPT) & (heard + key - KEPT >= 0)[None, :]
@@ -80,10 +83,12 @@ def window_attention(
     qkv [streams × new, 3 × heads × D]; table [positions, 2, D] float32 as of
     :class:`reference_impl.layers.RotaryTable`; history [all slots, 2, heads, window - 1, D], which is
     renewed; slots [streams], each a different one; frames [all slots]: positions heard before
-    -> out [streams × new, heads × D].
+    -> out [streams × new, heads × D]. Behind the end of the table its last position counts: a chunk that is filled
+    up may reach it, and the spare streams of a graph, which are never reset, go on for ever.
     """
     _, _, heads, kept, dim = history.shape
     window_attention_kernel[(len(slots), heads)](
-        qkv, table, history, slots, frames, out, history.stride(0), dim**-0.5, HEADS=heads, DIM=dim, KEPT=kept, NEW=new,
+        qkv, table, history, slots, frames, out, len(table), history.stride(0), dim**-0.5,
+        HEADS=heads, DIM=dim, KEPT=kept, NEW=new,
         QUERIES=max(LEAST_ROWS, triton.next_power_of_2(new)), KEYS=max(LEAST_ROWS, triton.next_power_of_2(kept + new)),
     )  # fmt: skip

@@ -70,6 +70,18 @@ def test_transformer_float32() -> None:
             torch.testing.assert_close(history, state.tensors[layer.name], rtol=1e-4, atol=1e-4)
 
 
+def test_a_stream_that_is_never_reset_stays_within_the_rotary_table() -> None:
+    config = TINY.code2wav
+    module = random_module(WindowTransformer(config, 64))
+    table = module.rotary.table
+    # behind a table of 64 positions lies what must not be read
+    module.rotary.table = torch.cat([table, torch.full_like(table, float("nan"))])[:64]
+    fast = FastTransformer(module, [torch.zeros(SLOTS, *layer.state_shape(), device=DEVICE) for layer in module.layers])
+    x = torch.randn(2, 8, config.latent_dim, generator=torch.Generator().manual_seed(6)).to(DEVICE)
+    heard = torch.tensor([60, 0, 100, 0, 0], device=DEVICE)
+    assert fast(x, torch.tensor([0, 2], device=DEVICE), heard).isfinite().all()
+
+
 @pytest.mark.parametrize("channels", [48, 80])
 def test_upsampling_float32(channels: int) -> None:
     module = random_module(UpsampleStage(channels, 2))
