@@ -11,6 +11,9 @@ from omni_bench.metrics.level import Slo
 from omni_bench.metrics.request import RequestMetrics
 from omni_bench.metrics.summary import summarise
 
+REFUSED = 429  # Too Many Requests: what a server that is full should say
+LEAST_LAST = 8  # requests, below which a silence may be chance
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -49,3 +52,17 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
     if stalled:
         why.append(f"{stalled} requests stall longer than {slo.stall_s:g} s")
     return Probe(not why, tuple(why), p95_ms, stalled, max(stalls_s, default=None), errors.total())
+
+
+def stopped_answering(timelines: Sequence[Timeline]) -> str | None:
+    """Why a level says nothing about its rate: none of its last quarter succeeded. None if there is no such reason.
+
+    A server that has too much to do refuses (429) or is late, and still answers somebody; one that has broken down
+    answers nobody, at any rate.
+    """
+    ordered = sorted(timelines, key=lambda timeline: timeline.scheduled_ns)
+    last = ordered[len(ordered) - max(LEAST_LAST, len(ordered) // 4) :] if len(ordered) >= LEAST_LAST else ()
+    errors = [timeline.error for timeline in last if timeline.http_status != REFUSED and timeline.error is not None]
+    if not errors or any(timeline.error is None for timeline in last):
+        return None
+    return f"none of the last {len(last)} requests was answered ({errors[0].kind}: {errors[0].message})"

@@ -14,7 +14,7 @@ from omni_bench.load.recording import LevelRecording
 from omni_bench.load.search import bracket, is_precise, next_rate
 from omni_bench.metrics.level import Slo
 from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
-from omni_bench.metrics.probe import Probe, judge_probe
+from omni_bench.metrics.probe import Probe, judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
 from omni_bench.run.results import LevelResult
 
@@ -24,13 +24,17 @@ def probe_plans(
 ) -> Iterator[LevelPlan]:
     """The level of each probe, the next one once ``recordings`` ends with the one before.
 
-    ``say`` tells what became of each. The search ends early where the client itself cannot hold a schedule:
-    what a server does beyond that rate cannot be known from here.
+    ``say`` tells what became of each. The search ends early where the client itself cannot hold a schedule, as
+    what a server does beyond that rate cannot be known from here, and where the server answers nobody any more.
     """
     held: dict[float, bool] = {}
     while (rate_hz := next_rate(held, config.load)) is not None:
         yield planner.plan(probe_schedule(config.load, rate_hz))
         recording = recordings[-1]
+        broken = stopped_answering(recording.timelines)
+        if broken is not None:
+            say(f"the search ends here, at {recording.concurrency}: {broken}")
+            return
         metrics = [request_metrics(timeline, None) for timeline in recording.timelines]
         probe = judge_probe(recording.timelines, metrics, slo_of(config))
         held[rate_hz] = probe.holds
@@ -49,10 +53,13 @@ def slo_of(config: RunConfig) -> Slo:
 
 
 def probe_of(level: LevelResult, config: RunConfig) -> Probe | None:
-    """What a level says about its rate; None if the run is no rate search, or was interrupted in this level."""
+    """What a level says about its rate; None if it says nothing.
+
+    That is so if the run is no rate search, was interrupted in this level, or if the server stopped answering in it.
+    """
     timelines = [request.timeline for request in level.requests]
     cancelled = any(one.error is not None and one.error.kind == "cancelled" for one in timelines)
-    if config.load.kind != RATE_SEARCH or cancelled:
+    if config.load.kind != RATE_SEARCH or cancelled or stopped_answering(timelines) is not None:
         return None
     return judge_probe(timelines, [request.metrics for request in level.requests], slo_of(config))
 

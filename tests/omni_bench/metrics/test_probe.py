@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from omni_bench.levels import Rate
 from omni_bench.metrics.level import Slo
-from omni_bench.metrics.probe import judge_probe
+from omni_bench.metrics.probe import judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
 
 
@@ -31,3 +33,17 @@ def test_a_probe_with_a_stall_or_a_failure_does_not_hold(request_at, runs):
     assert not probe.holds and probe.stalled == 1 and probe.longest_stall_s == pytest.approx(0.45)
     failed = judged([*timelines, runs.failed_timeline("r5-x", concurrency=Rate(5.0))], ttfp_ms=500.0)
     assert not failed.holds and failed.failed == 1 and failed.why == ("1 of 60 requests failed (connect 1)",)
+
+
+def test_a_server_that_answers_nobody_at_the_end_has_broken_down(request_at, runs):
+    def failed(number, status):
+        lost = runs.failed_timeline(f"r5-{number}", concurrency=Rate(5.0))
+        return replace(lost, http_status=status, scheduled_ns=10**12 + number)
+
+    answered = [request_at(number, 20 * number) for number in range(30)]
+    broken = [*answered, *(failed(number, 503) for number in range(10))]
+    assert "none of the last 10 requests was answered (connect: " in stopped_answering(broken)
+    assert stopped_answering([*broken, replace(answered[0], scheduled_ns=2 * 10**12)]) is None, "one was"
+    assert stopped_answering([*answered, *(failed(number, 429) for number in range(10))]) is None, "it refuses"
+    assert stopped_answering([failed(number, 503) for number in range(7)]) is None, "too few"
+    assert stopped_answering([]) is None

@@ -31,6 +31,7 @@ class Capacity:
         self.fake, self.limit_hz = fake, limit_hz
         self.client_limit_hz = float("inf")
         self.refuses = False
+        self.dies = False
         self.begin_ns = 0
 
     def __call__(self, plan: Any, **arguments: Any) -> LevelRecording:
@@ -58,7 +59,7 @@ class Capacity:
         late_ns = S // 2 if plan.concurrency > Rate(self.client_limit_hz) else 0
         move_ns = self.begin_ns + due_ns - one.scheduled_ns
         after_ns = 2 * S if over else 0
-        if over and self.refuses and not one.warmup:
+        if over and (self.refuses or self.dies) and not one.warmup:
             ended = one.started_ns + move_ns + 1
             return replace(
                 one,
@@ -71,7 +72,10 @@ class Capacity:
                 failed_ns=ended,
                 chunk_arrived_ns=(),
                 chunk_bytes=(),
-                error=RequestError("http_status", "429"),
+                http_status=503 if self.dies else 429,
+                error=RequestError(
+                    "http_status", "HTTP 503: the engine has stopped" if self.dies else "HTTP 429: full"
+                ),
             )
         moves = {"scheduled_ns": move_ns, "started_ns": move_ns + late_ns, "headers_ns": move_ns + late_ns}
         moves |= dict.fromkeys(("first_byte_ns", "first_audio_ns", "ended_ns"), move_ns + late_ns + after_ns)
@@ -115,6 +119,20 @@ def test_a_rate_that_the_server_refuses_does_not_spoil_the_answer(capacity: Capa
     failing = [level for level in outcome.run["levels"] if not level["probe"]["holds"]]
     assert failing and not any(level["valid"] for level in failing)
     assert outcome.run["valid"] and outcome.run["rate_search"]["highest_hz"] <= 5.0
+
+
+def test_a_server_that_breaks_down_is_no_answer(capacity: Capacity, tmp_path: Path, capsys: Any) -> None:
+    capacity.dies = True
+    outcome = run(search_config("load.precision=0.5"), tmp_path / "run")
+    *held, broken = outcome.run["levels"]
+    assert held and all(level["probe"]["holds"] for level in held)
+    assert broken["probe"] is None and broken["completed"] == 0
+    search = outcome.run["rate_search"]
+    assert search["highest_hz"] == held[-1]["rate_hz"] and search["lowest_failing_hz"] is None
+    assert not search["converged"] and not outcome.run["valid"]
+    assert "the search ends here, at" in (told := capsys.readouterr().err) and "the engine has stopped" in told
+    _, after = redraw(tmp_path / "run")
+    assert after["rate_search"] == search
 
 
 def test_bad_audio_spoils_it_at_any_rate(capacity: Capacity, tmp_path: Path) -> None:
