@@ -70,7 +70,7 @@ def test_transformer_float32() -> None:
             torch.testing.assert_close(history, state.tensors[layer.name], rtol=1e-4, atol=1e-4)
 
 
-def test_a_stream_that_is_never_reset_stays_within_the_rotary_table() -> None:
+def test_a_stream_that_is_never_reset_stays_within_the_rotary_table_float32() -> None:
     config = TINY.code2wav
     module = random_module(WindowTransformer(config, 64))
     table = module.rotary.table
