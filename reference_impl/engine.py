@@ -89,9 +89,10 @@ class Engine:
         """See :meth:`EngineLike.submit`."""
         segments = self._prompts.segments(request)
         longest = max(segment.length for segment in segments)
-        if longest + self.model.config.talker.min_frames > self.settings.max_seq_len:
+        if longest + self.model.config.talker.min_frames > self._batch.max_length:
             raise RequestRejected(
-                f"a segment needs {longest} positions; this server's max_seq_len is {self.settings.max_seq_len}",
+                f"a segment needs {longest} positions and some to speak in; this server's rows have "
+                f"{self._batch.max_length} (max_seq_len {self.settings.max_seq_len})",
                 "input",
             )
         running = Running(

@@ -46,6 +46,7 @@ class Code2WavGraphs:
 
     def _capture(self) -> None:
         pool = None
+        self.stream.wait_stream(torch.cuda.current_stream())  # which filled the buffers
         counts = [1 << power for power in range(self.rows.bit_length())]
         lengths = [1 << power for power in range(self.frames.bit_length())]
         for count in reversed(counts):

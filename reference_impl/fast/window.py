@@ -48,9 +48,7 @@ def window_attention_kernel(
     kept = history + slot * slot_stride + head * (KEPT * DIM)
     old_at = key[:, None] * DIM + lane
     fresh = key - KEPT
-    fresh_keys = _rotated(
-        here + HEADS * DIM, width, table, table + DIM, fresh, heard + fresh, end, new, DIM
-    ).to(dtype)
+    fresh_keys = _rotated(here + HEADS * DIM, width, table, table + DIM, fresh, heard + fresh, end, new, DIM).to(dtype)
     keys = tl.where(old[:, None], tl.load(kept + old_at, mask=old[:, None], other=0.0), fresh_keys)
     values = tl.load(kept + HEADS * KEPT * DIM + old_at, mask=old[:, None], other=0.0)
     fresh_at = here + 2 * HEADS * DIM + fresh[:, None] * width + lane
