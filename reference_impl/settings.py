@@ -28,6 +28,9 @@ LISTENING_ON = "listening on "
 """Goes before the server's own address in its log, which is how who launched it learns the port."""
 
 
+SIZES = ("max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames")  # settings that are 1 or more
+
+
 def check_engine_process(value: bool | str) -> None:
     """Raise ConfigError for a value of ``reference.engine_process`` that is none."""
     if not isinstance(value, bool) and value != "auto":
@@ -112,7 +115,7 @@ class ServerSettings:
 
     @classmethod
     def from_json(cls, text: str) -> ServerSettings:
-        """Parse :meth:`to_json`. Raises ConfigError for bad JSON, unknown keys or values of another type."""
+        """Parse :meth:`to_json`. Raises ConfigError for bad JSON, unknown keys, wrong types, sizes below 1."""
         try:
             values = json.loads(text)
         except json.JSONDecodeError as error:
@@ -131,4 +134,6 @@ class ServerSettings:
             if not isinstance(value, accepted) or (isinstance(value, bool) and not takes_bool):
                 wanted = getattr(types[key], "__name__", str(types[key]))
                 raise ConfigError(f"--settings: {key} must be of type {wanted}, not {type(value).__name__}: {value!r}")
+            if key in SIZES and value < 1:
+                raise ConfigError(f"--settings: {key}={value}: at least 1")
         return cls(**values)

@@ -56,6 +56,8 @@ def read_words(words: Sequence[str]) -> StudyWords:
             of_arms[arm].append((rest, value))
         elif key in ("pairs", "seed", "extend") and equals:
             settings[key] = value
+        elif key == "output.root":
+            raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
         elif arm not in ARMS and (equals or word.startswith("~")):
             shared.append(word)
         else:
@@ -81,7 +83,7 @@ def _plan(settings: dict[str, str]) -> Plan:
         return Plan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None)
     if text == OFF:
         return Plan(pairs, None)
-    extended = _whole("extend", text, 1, MAX_PAIRS)
+    extended = _whole("extend", text, 0, MAX_PAIRS, f", or {OFF}")
     if extended <= pairs:
         raise ConfigError(f"extend={text}: more than pairs={pairs}, or {OFF}")
     return Plan(pairs, extended)
@@ -126,7 +128,7 @@ def quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _whole(key: str, text: str, least: int, most: int) -> int:
+def _whole(key: str, text: str, least: int, most: int, more: str = "") -> int:
     if not text.isdecimal() or not text.isascii() or not least <= int(text) <= most:
-        raise ConfigError(f"{key}={text}: a whole number, {least} to {most}")
+        raise ConfigError(f"{key}={text}: a whole number, {least} to {most}{more}")
     return int(text)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
 TEXT, AUDIO = "text", "audio"
 MODALITIES = (TEXT, AUDIO)
 BROKEN_OFF = ("abort", "error")  # reasons to finish that are none of the model's
+REASONING = ("reasoning_content", "reasoning")  # fields of a delta in which a model thinks; no part of its reply
 
 
 def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class ChatChunks:
         self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
         self._events = SseParser(event_limit_bytes(options))
         self._payload = AudioPayload()
-        self._has_audio = self._has_content = self._done = False
+        self._has_audio = self._has_content = self._has_reasoning = self._done = False
         self._empty_tokens = 0  # of deltas without text, such as half a character
         self.server_id: str | None = None
         self.completion_tokens: int | None = None
@@ -111,6 +112,7 @@ class ChatChunks:
         delta = _object(choice.get("delta"), "delta")
         content, audio = delta.get("content"), _object(delta.get("audio"), "delta.audio")
         metadata = _object(choice.get("audio_metadata"), "audio_metadata")
+        self._has_reasoning = self._has_reasoning or any(delta.get(name) for name in REASONING)
         if content is not None and not isinstance(content, str):
             raise WireFailure("content_type", f"delta.content is not a string but {type(content).__name__}")
         if modality == AUDIO:
@@ -146,7 +148,11 @@ class ChatChunks:
             self._empty_tokens += tokens
 
     def _take_usage(self, usage: Any) -> None:
-        """Text tokens alone: a server may count those of the audio too, and then tells them apart."""
+        """Tokens of the reply's text alone: a server may count those of the audio and of its reasoning too.
+
+        It then tells them apart; where it does not say how many tokens it spent on a reasoning that was seen, those
+        of the reply are not known.
+        """
         usage = _object(usage, "usage")
         total = token_count(usage.get("completion_tokens"), "usage.completion_tokens")
         if total is None:
@@ -154,7 +160,11 @@ class ChatChunks:
         details = _object(usage.get("completion_tokens_details"), "usage.completion_tokens_details")
         text = token_count(details.get("text_tokens"), "text_tokens")
         audio = token_count(details.get("audio_tokens"), "audio_tokens") or 0
-        self.completion_tokens = text if text is not None else max(total - audio, 0)
+        reasoning = token_count(details.get("reasoning_tokens"), "reasoning_tokens")
+        if text is None and not reasoning and self._has_reasoning:
+            self.completion_tokens = None
+        else:
+            self.completion_tokens = text if text is not None else max(total - audio - (reasoning or 0), 0)
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class SpeechEvents:
             return
         event = parse_object(data, "an event of the stream")
         kind = event.get("type")
-        if kind == ERROR and not event.get("error"):
+        if kind in (ERROR, "error") and not event.get("error"):
             message = one_line(str(event.get("message") or "no message"))
             raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {message}")
         reject_error(event)

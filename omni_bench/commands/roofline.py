@@ -63,7 +63,7 @@ def roofline_command(
             )
         reference = config.reference
     else:
-        reference = reference_settings(overrides)
+        reference = reference_settings(overrides, "roofline")
     settings = _settings(reference, ServerSettings)
     model = PRESETS[settings.preset] if settings.checkpoint == "random" else read_config(checkpoint_folder(settings))
     device = resolve_device(settings.device)
@@ -75,7 +75,8 @@ def roofline_command(
         print(f"omni-bench: the run was made on {hardware_name(document)}, the limits are of {name}", file=sys.stderr)
     # an open loop fixes no number of requests in flight, so that its levels have no floor
     levels = [level for level in document["levels"] if level.get("rate_hz") is None] if document is not None else []
-    chosen = concurrency or [level["concurrency"] for level in levels] or list(DEFAULT_CONCURRENCY)
+    chosen = concurrency or [level["concurrency"] for level in levels] or DEFAULT_CONCURRENCY
+    chosen = list(dict.fromkeys(chosen))  # a level that is named twice is spoken once
     measured, source = of_run(levels), None if document is None else f"{run}"
     if measured_frames is not None:
         measured = _measure(settings, chosen, measured_frames)

@@ -28,10 +28,10 @@ def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     os.execve(command[0], command, server_env())
 
 
-def reference_settings(overrides: Sequence[str]) -> ReferenceConfig:
-    """The config group ``reference`` with ``overrides``. Raises ConfigError for keys of other groups."""
+def reference_settings(overrides: Sequence[str], command: str = "serve") -> ReferenceConfig:
+    """The config group ``reference`` with ``overrides`` of ``command``. Raises ConfigError for keys of other groups."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         if "=" not in override or key.split(".")[0] != "reference":
-            raise ConfigError(f"{override!r}: serve takes reference=OPTION and reference.KEY=VALUE only")
+            raise ConfigError(f"{override!r}: {command} takes reference=OPTION and reference.KEY=VALUE only")
     return compose([*overrides, "asr=none"]).reference  # nothing is judged here

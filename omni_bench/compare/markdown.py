@@ -68,7 +68,11 @@ def primary_line(primary: PrimaryVerdict) -> str:
     if primary.verdict is not None:
         parts.append(str(primary.verdict))
     text = " ".join(parts)
-    return text if primary.detectable is None else f"{text} (detectable: {100 * primary.detectable:.1f} %)"
+    if primary.detectable is None:
+        return text
+    # a few noisy pairs give figures of many digits, which say no more than this
+    detectable = f"{100 * primary.detectable:.1f} %" if primary.detectable <= 1 else "only above 100 %"
+    return f"{text} (detectable: {detectable})"
 
 
 def _flags_line(comparison: Comparison) -> str:

@@ -31,6 +31,7 @@ from reference_impl.settings import (
     GRAPHS,
     MAX_CHAT_TOKEN_MS,
     PREDICTOR_STRATEGIES,
+    SIZES,
     check_engine_process,
 )
 
@@ -153,7 +154,7 @@ def _reference(reference: ReferenceConfig) -> None:
             f"reference.checkpoint=bundled: no weights of reference.preset={reference.preset} come with this package, "
             f"only of {', '.join(BUNDLED)}; give the folder of a released checkpoint, or random"
         )
-    for key in ("max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames"):
+    for key in SIZES:
         _at_least(f"reference.{key}", getattr(reference, key), 1)
     if reference.first_chunk_frames > reference.chunk_frames:
         raise ConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 
 from omni_bench.chaos.catalogue import WIRE_FAULTS
@@ -17,6 +18,8 @@ NAMED_SERVERS = ("vllm_omni", "sglang_omni")
 TARGET_KINDS = ("reference", "external", "command", *NAMED_SERVERS)
 _OF_NAMED_SERVERS = ("model", "deploy_config", "stage_overrides", "extra_args")
 _DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_SECRET_VARIABLE = re.compile(r"(?:.*_)?(?:TOKEN|KEY|SECRET|PASSWORD)", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"--(?:api[-_]key|hf[-_]token|admin[-_]api[-_]key)(?:=.*)?", re.DOTALL)
 
 
 def validate_target(target: TargetConfig) -> None:
@@ -41,6 +44,7 @@ def validate_target(target: TargetConfig) -> None:
             if getattr(target, name):
                 kinds = ", ".join(f"target={kind}" for kind in NAMED_SERVERS)
                 raise ConfigError(f"target.{name} is for {kinds}, not for the target '{target.kind}'")
+    _secrets(target)
     _devices(target)
     if not target.host:
         raise ConfigError("target.host='': an address to bind, such as 127.0.0.1")
@@ -96,6 +100,21 @@ def _named_server(target: TargetConfig) -> None:
         json.dumps(dict(target.stage_overrides), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"target.stage_overrides={target.stage_overrides!r} is not JSON: {error}") from None
+
+
+def _secrets(target: TargetConfig) -> None:
+    """Refuse what would be published with the run, which keeps its configuration. The message repeats no value."""
+    kept = "would be stored with the run; a launched server inherits the environment, so export "
+    for name in target.env:
+        if _SECRET_VARIABLE.fullmatch(name):
+            raise ConfigError(f"target.env.{name} looks like a secret and {kept}{name} before the run instead")
+    for word in target.extra_args:
+        if _SECRET_OPTION.fullmatch(word):
+            option = word.partition("=")[0]
+            raise ConfigError(
+                f"target.extra_args: {option} looks like a secret and {kept}the variable that the server reads it from "
+                "instead (such as VLLM_API_KEY, HF_TOKEN)"
+            )
 
 
 def _devices(target: TargetConfig) -> None:

@@ -68,3 +68,10 @@ def test_the_configuration_takes_all_three(override, value):
     assert reference.engine_process is value or reference.engine_process == value == "auto"
     text = ServerSettings(engine_process=reference.engine_process).to_json()
     assert ServerSettings.from_json(text).engine_process == value
+
+
+@pytest.mark.parametrize("name", ["max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames"])
+def test_a_size_of_nothing_is_refused_before_anything_is_loaded(name):
+    with pytest.raises(ConfigError, match=f"--settings: {name}=0: at least 1"):
+        ServerSettings.from_json(f'{{"{name}": 0}}')
+    assert getattr(ServerSettings.from_json(f'{{"{name}": 1}}'), name) == 1

@@ -144,6 +144,10 @@ def test_the_rate_of_the_metadata_is_that_of_bare_samples():
         ([usage(5, audio_tokens=20)], 0),
         ([usage(3), usage(9)], 9),  # it grows with every chunk
         ([usage(9, modality="text"), usage(500, modality="audio")], 9),
+        ([chunk({"reasoning_content": "Hm"}), usage(9)], None),  # of which how many are of the reply is not said
+        ([chunk({"reasoning": "Hm"}), usage(9, reasoning_tokens=4)], 5),
+        ([chunk({"reasoning_content": "Hm"}), usage(29, audio_tokens=20, reasoning_tokens=4)], 5),
+        ([usage(9, reasoning_tokens=0)], 9),
         ([chunk(usage=None)], None),
         ([chunk(usage={"prompt_tokens": 3})], None),
     ],

@@ -92,6 +92,7 @@ FAILURES = [
     ([delta(b"ab"), event(type="speech.audio.error", error={"message": "boom"})], "in_band_error", "boom"),
     ([event(type="speech.audio.error", message="boom")], "in_band_error", "boom"),
     ([event(type="speech.audio.error")], "in_band_error", "no message"),
+    ([event(type="error", message="boom", code="x")], "in_band_error", "boom"),
     ([event(error={"message": "boom"})], "in_band_error", "boom"),
     ([event(error="boom")], "in_band_error", "boom"),
     ([event(detail="boom")], "in_band_error", "boom"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.markdown import render_comparison, verdict_line
+from omni_bench.compare.markdown import primary_line, render_comparison, verdict_line
 from omni_bench.compare.vllm_bench import read_result
 
 
@@ -72,6 +72,12 @@ def test_the_verdict_line_of_a_regression(regression):
         r"RTF \+\d\.\d % \[.*\] REGRESSION \(detectable: .*\); audio/s -\d\.\d % \[-\d+\.\d, -\d\.\d\] REGRESSION .*\.",
         line,
     )
+
+
+def test_a_detectable_change_of_many_digits_is_not_written_out(regression):
+    primary = regression.primaries[0]
+    assert primary_line(replace(primary, detectable=1.0)).endswith("(detectable: 100.0 %)")
+    assert primary_line(replace(primary, detectable=2321.93)).endswith("(detectable: only above 100 %)")
 
 
 def test_rows_of_a_regression(regression):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -64,6 +65,26 @@ def test_a_value_that_cannot_be_run_is_named(values, message):
 )
 def test_what_is_theirs_is_taken(values):
     validate_target(TargetConfig(**values))
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        (VLLM | {"env": {"HF_TOKEN": "hunter2"}}, "target.env.HF_TOKEN looks like a secret"),
+        (COMMAND | {"env": {"my_api_key": "hunter2"}}, "target.env.my_api_key looks like a secret"),
+        (VLLM | {"extra_args": ["--api-key", "hunter2"]}, "target.extra_args: --api-key looks like a secret"),
+        (VLLM | {"extra_args": ["--hf-token=hunter2"]}, "target.extra_args: --hf-token looks like a secret"),
+    ],
+)
+def test_no_secret_gets_into_what_is_stored_with_the_run(values, named):
+    with pytest.raises(ConfigError, match=re.escape(named)) as raised:
+        validate_target(TargetConfig(**values))
+    assert "hunter2" not in str(raised.value)
+
+
+def test_what_only_sounds_like_a_secret_is_taken():
+    env = {"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "9"}
+    validate_target(TargetConfig(**VLLM, env=env, extra_args=["--tokenizer", "x", "--max-num-batched-tokens", "512"]))
 
 
 def test_the_groups_of_the_configuration():
