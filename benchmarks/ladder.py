@@ -221,7 +221,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--markdown", type=Path)
     args = parser.parse_args()
-    more = {key: json.loads(value) for key, value in (entry.split("=", 1) for entry in args.set)}
+    if not torch.cuda.is_available():
+        parser.error("the ladder needs a CUDA device; on a CPU: omni-bench roofline reference.preset=tiny --measure")
+    if min(args.rounds, args.repeats, args.frames, *args.concurrency) < 1:
+        parser.error("--rounds, --repeats, --frames and --concurrency are at least 1")
+    for path in (args.out, args.markdown):
+        if path is not None and not path.resolve().parent.is_dir():
+            parser.error(f"{path}: there is no folder {path.parent}")
+    try:
+        more = {key: json.loads(value) for key, value in (entry.split("=", 1) for entry in args.set)}
+    except ValueError as error:
+        parser.error(f"--set takes FIELD=JSON: {error}")
     results = Results(args.out, args.markdown, more)
     codes: dict[str, str] = {}
     if args.check_codes:

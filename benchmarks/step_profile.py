@@ -207,6 +207,10 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("a profile of the graphs needs a CUDA device")
+    if min(args.concurrency) < 1:
+        parser.error("--concurrency is at least 1")
     most = max(args.concurrency)
     settings = ServerSettings(
         preset=args.model, checkpoint="random", device="cuda", graphs="full_step", max_batch=most

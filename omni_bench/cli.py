@@ -163,7 +163,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
     )
     roofline.add_argument(
-        "--chunk-frames", type=_count, default=4, help="frames a reading of Code2Wav serves (default: %(default)s)"
+        "--chunk-frames", type=_count, help="frames a reading of Code2Wav serves (default: reference.chunk_frames)"
     )
     roofline.add_argument(
         "--measure", action="store_true", help="let the engine of this configuration speak, and compare"

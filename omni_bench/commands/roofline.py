@@ -28,12 +28,12 @@ def roofline_command(
     overrides: Sequence[str],
     concurrency: Sequence[int] | None,
     context: int,
-    chunk_frames: int,
+    chunk_frames: int | None,
     measured_frames: int | None = None,
 ) -> int:
     """Measure this device, print floors and, with a run folder, the run's share of them (kept as roofline.json).
 
-    The configuration is the run's own, or ``reference.KEY=VALUE``. With ``measured_frames`` the engine of that
+    The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With ``measured_frames`` the engine of that
     configuration speaks at each concurrency, in this process and without HTTP, utterances of at most so many
     frames. Raises ConfigError, CheckpointError, StoreError, EngineError.
     """
@@ -91,7 +91,7 @@ def roofline_command(
         dtype=str(dtype).removeprefix("torch."),
         element_bytes=dtype.itemsize,
         context=context,
-        chunk_frames=chunk_frames,
+        chunk_frames=chunk_frames or settings.chunk_frames,
         concurrency=chosen,
         measured=measured,
         source=source,

@@ -160,7 +160,9 @@ def _legend(comparison: Comparison) -> str:
             f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of {100 * (1 - comparison.alpha):g} "
             "%; REGRESSION needs one that excludes 0 (Holm over the primaries) and a change worse than 3 %, "
             "NO REGRESSION one that excludes a loss of 5 %. Detectable: the change that these pairs find with a power "
-            "of 0.8. Rows of single levels are informational (Benjamini–Hochberg at 0.10)."
+            "of 0.8, as a slowdown. Rows of single levels are informational (Benjamini–Hochberg at 0.10). Before and "
+            "after: the geometric mean over the runs of each run's figure; percentiles in the details are arithmetic "
+            "means over the runs, which are a little larger."
         )
     elif SINGLE_RUNS in comparison.advisory:
         notes.append(

@@ -130,7 +130,7 @@ def cells(row: Row) -> list[str]:
         str(row.concurrency),
         *parts,
         fixed(row.rtf_floor, 4),
-        fixed(row.audio_per_s_ceiling, 0),
+        fixed(row.audio_per_s_ceiling, 0 if row.audio_per_s_ceiling >= 100 else 2),
         fixed(row.rtf_p50, 4),
         NA if row.rtf_p50 is None else f"{row.rtf_p50 / row.rtf_floor:.2f} x",
         percent(row.rtf_share),
