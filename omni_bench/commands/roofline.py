@@ -33,9 +33,9 @@ def roofline_command(
 ) -> int:
     """Measure this device, print floors and, with a run folder, the run's share of them (kept as roofline.json).
 
-    The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With ``measured_frames`` the engine of that
-    configuration speaks at each concurrency, in this process and without HTTP, utterances of at most so many
-    frames. Raises ConfigError, CheckpointError, StoreError, EngineError.
+    The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With
+    ``measured_frames`` the engine of that configuration speaks at each concurrency, in this process and without
+    HTTP, utterances of at most so many frames. Raises ConfigError, CheckpointError, StoreError, EngineError.
     """
     import torch
 
