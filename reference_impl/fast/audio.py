@@ -116,9 +116,11 @@ class GraphAudioWorker(AudioWorker):
                 self._send(job, pcm)
         ended = [job for job in jobs if job.end is not None]
         if ended:
-            self._graphs.reset([job.slot for job in ended])
+            slots = [job.slot for job in ended]
+            self._graphs.reset(slots)
+            self._heard.difference_update(slots)
             with self._wake:
-                self._free.extend(job.slot for job in ended)
+                self._free.extend(slots)
         for job in ended:
             job.on_event(job.end)
 
