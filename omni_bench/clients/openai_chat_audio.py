@@ -16,21 +16,19 @@ from omni_bench.clients.decoding import (
     TextPart,
     WireFailure,
     decode_base64,
-    event_limit_bytes,
     parse_object,
     reject_error,
     stated_id,
     token_count,
 )
+from omni_bench.clients.event_decoder import EventDecoder
 from omni_bench.clients.exchange import Call
 from omni_bench.clients.http_stream import stream_http
 from omni_bench.clients.openai_speech_sse import END_MARK, stated_format
 from omni_bench.clients.payload import SSE_CONTENT_TYPES
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.speech_body import extra_fields, voice_fields
-from omni_bench.clients.sse import SseParser
 from omni_bench.clients.timeline import Timeline
-from omni_bench.clients.wav import AudioPayload
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.config.schema import ClientConfig
@@ -60,34 +58,20 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
     }
 
 
-class ChatChunks:
+class ChatChunks(EventDecoder):
     """The decoder of one answer. ``[DONE]`` is its clean end, and nothing may come after it."""
 
+    last = END_MARK
+
     def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
-        self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
-        self._events = SseParser(event_limit_bytes(options))
-        self._payload = AudioPayload()
-        self._has_audio = self._has_content = self._has_reasoning = self._done = False
+        super().__init__(options, stated_rate_hz)
+        self._has_audio = self._has_content = self._has_reasoning = False
         self._empty_tokens = 0  # of deltas without text, such as half a character
-        self.server_id: str | None = None
-        self.completion_tokens: int | None = None
 
     @property
     def sample_rate_hz(self) -> int | None:
         """As the chunks say, or else as configured; None as long as there is no audio."""
         return (self._payload.sample_rate_hz or self._default_rate_hz) if self._has_audio else None
-
-    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
-        """See :class:`omni_bench.clients.decoding.Decoder`."""
-        for event in self._events.feed(data):
-            yield from self._take(event)
-
-    def end(self) -> Iterator[Part]:
-        """See :class:`omni_bench.clients.decoding.Decoder`."""
-        for event in self._events.end():
-            yield from self._take(event)
-        if not self._done:
-            raise WireFailure("disconnected", f"the stream ends without {END_MARK}")
 
     def _take(self, data: str) -> Iterator[Part]:
         if self._done:

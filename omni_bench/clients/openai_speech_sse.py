@@ -10,20 +10,17 @@ from omni_bench.clients.decoding import (
     Part,
     WireFailure,
     decode_base64,
-    event_limit_bytes,
     parse_object,
     reject_error,
     stated_id,
 )
+from omni_bench.clients.event_decoder import EventDecoder
 from omni_bench.clients.exchange import Call
 from omni_bench.clients.http_stream import stream_http
 from omni_bench.clients.payload import SSE_CONTENT_TYPES
-from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.server_error import one_line
 from omni_bench.clients.speech_body import extra_fields, speech_fields
-from omni_bench.clients.sse import SseParser
 from omni_bench.clients.timeline import Timeline
-from omni_bench.clients.wav import AudioPayload
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.config.schema import ClientConfig
@@ -39,34 +36,15 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
     return {"input": prompt.text, **speech_fields(prompt, client, seed), **form, **extra_fields(client)}
 
 
-class SpeechEvents:
+class SpeechEvents(EventDecoder):
     """The decoder of one answer. Events of types it does not know are skipped; after the end none may come."""
 
-    completion_tokens: int | None = None
-
-    def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
-        self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
-        self._events = SseParser(event_limit_bytes(options))
-        self._payload = AudioPayload()
-        self._done = False
-        self.server_id: str | None = None
+    last = DONE
 
     @property
     def sample_rate_hz(self) -> int:
         """As the events say, or else as configured."""
         return self._payload.sample_rate_hz or self._default_rate_hz
-
-    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
-        """See :class:`omni_bench.clients.decoding.Decoder`."""
-        for event in self._events.feed(data):
-            yield from self._take(event)
-
-    def end(self) -> Iterator[Part]:
-        """See :class:`omni_bench.clients.decoding.Decoder`."""
-        for event in self._events.end():
-            yield from self._take(event)
-        if not self._done:
-            raise WireFailure("disconnected", f"the stream ends without {DONE}")
 
     def _take(self, data: str) -> Iterator[Part]:
         if data.strip() == END_MARK and self._done:
