@@ -2,11 +2,14 @@
 
     python benchmarks/ladder.py --out ladder.json --markdown ladder.md
     python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --concurrency 1 32 --repeats 3
+    python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --frames 46 --unequal --rounds 6
     python benchmarks/ladder.py --check-codes --rungs full_step --models
 
 Offline, through the engine (``reference_impl/closed_loop.py``; no HTTP), with random weights and
-utterances of one length. Closed loop: a request that ends is followed by the next at once. The
-floor is that of ``reference_impl/cost_model.py`` with this card's measured limits.
+utterances of one length, so that all places end and begin together, or with ``--unequal`` of half to
+one and a half times that, so that they end one by one as sentences do. Closed loop: a request that ends
+is followed by the next at once. The floor is that of ``reference_impl/cost_model.py`` with this card's
+measured limits.
 
 Every row has ``--row-seconds``: utterances of rungs too slow for ``--frames`` are shorter, and
 the table says how long they were. Results are written after every row; once ``--most-seconds``
@@ -30,7 +33,7 @@ import torch
 from omni_bench.errors import OmniBenchError
 from omni_bench.report.table import markdown_table
 from reference_impl.checkpoint import Model
-from reference_impl.closed_loop import Pace, closed_loop, text_of
+from reference_impl.closed_loop import Pace, closed_loop, text_of, texts_around
 from reference_impl.cost_model import Limits, Weights, count_weights, frame_cost
 from reference_impl.device_limits import measure_limits
 from reference_impl.engine import Engine
@@ -88,9 +91,10 @@ def cells(row: Row) -> list[str]:
     if "error" in row:
         where = str(row["concurrency"]) if "concurrency" in row else ""
         return [name, rung, where, row["error"], *[""] * (len(HEADERS) - 5), codes]
+    lengths = f"{row['rounds']} x {row['frames_each']:.0f}" + (" ± 50 %" if row.get("unequal") else "")
     spread = f" ({min(row['runs_ms']):.2f}-{max(row['runs_ms']):.2f})" if len(row["runs_ms"]) > 1 else ""
     return [
-        name, rung, str(row["concurrency"]), f"{row['rounds']} x {row['frames_each']:.0f}",
+        name, rung, str(row["concurrency"]), lengths,
         f"{row['ms_per_frame']:.2f}{spread}", f"{row['rtf']:.4f}", f"{row['audio_per_s']:.1f}",
         f"{row['ttfp_p50_ms']:.1f}", f"{row['step_ms']:.2f}", f"{row['floor_share']:.0%}", f"{row['stall_s']:.2f}",
         f"{row['peak_gb']:.1f}", codes,
@@ -127,11 +131,13 @@ def fitting_frames(engine: Engine, concurrency: int, rounds: int, wanted: int, r
 
 
 def measure(
-    engine: Engine, concurrency: int, frames: int, rounds: int, repeats: int, limits: Limits, weights: Weights
-) -> Row:
+    engine: Engine, concurrency: int, frames: int, unequal: bool, rounds: int, repeats: int, limits: Limits,
+    weights: Weights,
+) -> Row:  # fmt: skip
     """One row: the run with the median pace of ``repeats``."""
     model, settings = engine.model, engine.settings
-    text = text_of(frames, model.config.frame_rate_hz)
+    texts_of = texts_around if unequal else text_of
+    text = texts_of(frames, model.config.frame_rate_hz)
     closed_loop(engine, text, concurrency, 1)
     torch.cuda.reset_peak_memory_stats()
     runs: list[Pace] = [closed_loop(engine, text, concurrency, rounds, seed=7 * run) for run in range(repeats)]
@@ -143,6 +149,7 @@ def measure(
     return {
         **pace.summary(),
         "rounds": rounds,
+        "unequal": unequal,
         "frames_each": pace.frames / len(pace.spoken),
         "runs_ms": [run.ms_per_frame for run in runs],
         "runs_stall_s": [run.stall_s for run in runs],
@@ -196,7 +203,7 @@ def rung_of_ladder(
                 continue
             rounds, repeats = repetitions
             frames = fitting_frames(engine, concurrency, rounds * repeats + 1, args.frames, args.row_seconds)
-            row = measure(engine, concurrency, frames, rounds, repeats, limits, weights)
+            row = measure(engine, concurrency, frames, args.unequal, rounds, repeats, limits, weights)
             results.add({**head, **row, "ready_s": ready_s})
     finally:
         engine.stop()
@@ -212,6 +219,7 @@ def main() -> None:
     parser.add_argument("--rungs", nargs="+", default=list(RUNGS), choices=list(RUNGS))
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 8, 16, 32])
     parser.add_argument("--frames", type=int, default=100, help="of each utterance, where the rung is fast enough")
+    parser.add_argument("--unequal", action="store_true", help="utterances of 0.5 to 1.5 times --frames")
     parser.add_argument("--rounds", type=int, default=2, help="utterances one after the other in each place")
     parser.add_argument("--repeats", type=int, default=1, help="runs of a full_step row; the median one counts")
     parser.add_argument("--row-seconds", type=float, default=12.0)

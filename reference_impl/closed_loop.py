@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -105,12 +106,16 @@ class Pace:
 
 
 def closed_loop(
-    engine: Engine, text: str, concurrency: int, rounds: int, seed: int = 0, max_frames: int | None = None
-) -> Pace:
+    engine: Engine, text: str | Sequence[str], concurrency: int, rounds: int, seed: int = 0,
+    max_frames: int | None = None,
+) -> Pace:  # fmt: skip
     """``rounds`` requests one after the other in each of ``concurrency`` places; every one has a seed of its own.
+
+    Several texts are spoken in turn, in another order in each place, so that places do not end together.
 
     Raises EngineError if a request fails, or for PATIENCE_S nothing comes.
     """
+    texts = [text] if isinstance(text, str) else list(text)
     spoken: list[Spoken] = []
     ended: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     before = engine.stats()
@@ -127,9 +132,10 @@ def closed_loop(
             request.end = event
             ended.put((place, number))
 
+        said = texts[(place + number * (2 * place + 1)) % len(texts)]
         name = f"{seed}-{place}-{number}"
         own_seed = seed + place * 1000 + number
-        engine.submit(SpeechRequest(name, text, engine.voices[0], own_seed, max_frames), on_event)
+        engine.submit(SpeechRequest(name, said, engine.voices[0], own_seed, max_frames), on_event)
 
     begun = time.perf_counter()
     for place in range(concurrency):
@@ -146,7 +152,7 @@ def closed_loop(
         if isinstance(request.end, Failed):
             raise EngineError(request.end.message)
         if not request.frames:
-            raise EngineError(f"a request for {text!r} spoke nothing")
+            raise EngineError(f"a request for one of {texts!r} spoke nothing")
     return Pace(concurrency, wall_s, 1.0 / engine.model.config.frame_rate_hz, tuple(spoken), before, engine.stats())
 
 
@@ -163,6 +169,11 @@ def text_of(frames: int, frame_rate_hz: float) -> str:
     """A text that takes about ``frames`` with random weights (forced lengths), a shorter time with the tiny voice."""
     characters = max(1, round(frames * FORCED_CHARACTERS_PER_S / frame_rate_hz))
     return ("a fine day " * (characters // 11 + 1))[:characters].strip()
+
+
+def texts_around(frames: int, frame_rate_hz: float, count: int = 16) -> list[str]:
+    """Texts as :func:`text_of`, evenly from half of ``frames`` to one and a half times that, ``frames`` on average."""
+    return [text_of(round(frames * (0.5 + (i + 0.5) / count)), frame_rate_hz) for i in range(count)]
 
 
 def codes_of(pace: Pace) -> list[np.ndarray]:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from omni_bench.errors import ConfigError, EngineError
+from reference_impl.admission import PREFILL_BUDGET_S, PREFILL_POSITIONS_PER_STEP, PREFILLS_PER_STEP, JoinPace
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
 from reference_impl.chunking import ChunkSchedule
@@ -41,14 +42,6 @@ from reference_impl.settings import CODE2WAV_GRAPHS, ServerSettings
 from reference_impl.streaming import AudioJob, AudioWorker
 
 log = logging.getLogger("reference_impl.engine")
-
-# Joining requests delay the running ones, between two frames, by no more than so many prompts and so many of
-# their positions together (one prompt may be longer), nor, where prompts are read one by one, by more than this
-# time and one prompt more. One H100 reads 512 positions of the 1.7B shapes in 3 to 5 ms, a frame's time. A request
-# that begins its next sentence reads one prompt as well.
-PREFILL_BUDGET_S = 0.02
-PREFILLS_PER_STEP = 8
-PREFILL_POSITIONS_PER_STEP = 512
 
 
 class Engine:
@@ -74,6 +67,7 @@ class Engine:
         self._batch = batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
         # twice the rows: a request whose last audio is still being decoded does not keep its row
         self._audio = self._new_audio_worker(2 * settings.max_batch)
+        self._join_pace = JoinPace(settings.join_every_frames, settings.max_batch, self._batch.gathers)
         self._waiting: deque[Running] = deque()
         self._running: list[Running] = []  # index = row
         self._flight: list[tuple[Running, int]] = []  # requests, and their segments, of the step launched ahead
@@ -206,6 +200,8 @@ class Engine:
 
     def _admit(self) -> None:
         """Prefill waiting requests into free rows, as many as the running ones can spare the time for."""
+        if not self._join_pace.may_join(len(self._running), len(self._waiting)):
+            return
         others_run, began, positions = bool(self._running), time.perf_counter(), 0
         entering: list[Running] = []
         for _ in range(PREFILLS_PER_STEP):
@@ -221,6 +217,8 @@ class Engine:
                 self._prefill(entering.pop())
                 if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
                     break
+        if positions:
+            self._join_pace.joined()
         if entering:
             self._prefill(*entering)
 

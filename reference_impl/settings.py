@@ -28,7 +28,8 @@ LISTENING_ON = "listening on "
 """Goes before the server's own address in its log, which is how who launched it learns the port."""
 
 
-SIZES = ("max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames")  # settings that are 1 or more
+# settings that are 1 or more
+SIZES = ("max_batch", "max_queue", "max_seq_len", "join_every_frames", "first_chunk_frames", "chunk_frames")
 
 
 def check_engine_process(value: bool | str) -> None:
@@ -57,9 +58,11 @@ class ServerSettings:
     folder, whose own configuration then counts and not the preset's). ``max_batch``: requests
     decoded together; more wait. ``max_queue``:
     waiting requests beyond which a new one is refused (429). ``max_seq_len``: positions of
-    the talker's KV cache a slot (text + frames of one segment). ``deterministic``: every
-    step runs at the fixed batch shape ``max_batch`` so that a request's codes cannot depend
-    on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
+    the talker's KV cache a slot (text + frames of one segment). ``join_every_frames``: while more than half
+    of the rows run, waiting prompts are read at most before every so many-th frame, several at a time, where
+    the execution reads them together (``full_step``): fewer calls for prompts against later first chunks.
+    ``deterministic``: every step runs at the fixed batch shape ``max_batch`` so that a request's codes
+    cannot depend on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
     later chunks grow up to ``chunk_frames`` as ``chunk_growth`` says (``chunking.py``), in
     deterministic mode by doubling. ``predictor``: one of PREDICTOR_STRATEGIES.
     The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
@@ -82,6 +85,7 @@ class ServerSettings:
     max_batch: int = 32
     max_queue: int = 256
     max_seq_len: int = 512
+    join_every_frames: int = 1
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8

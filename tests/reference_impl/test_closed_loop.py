@@ -9,7 +9,7 @@ import pytest
 
 from omni_bench.errors import EngineError
 from reference_impl import closed_loop as module
-from reference_impl.closed_loop import Spoken, closed_loop, codes_of, stall_s, text_of
+from reference_impl.closed_loop import Spoken, closed_loop, codes_of, stall_s, text_of, texts_around
 from reference_impl.engine_api import AudioChunk, EngineStats, Failed, Finished
 from reference_impl.released_prompt import forced_frames
 
@@ -54,6 +54,23 @@ def test_every_place_speaks_every_round_with_a_seed_of_its_own():
     assert pace.audio_per_s == pytest.approx(30 * FRAME_S / pace.wall_s)
     assert pace.rtf == pytest.approx(pace.wall_s / (10 * FRAME_S))
     assert pace.summary()["steps"] == 30
+
+
+def test_several_texts_take_turns_and_every_round_speaks_each_equally_often():
+    engine, texts = FakeEngine(), ["a", "b", "c", "d"]
+    closed_loop(engine, texts, concurrency=8, rounds=4)
+    place_and_round = {tuple(map(int, request.request_id.split("-")[1:])): request.text for request in engine.requests}
+    for number in range(4):
+        assert sorted(place_and_round[place, number] for place in range(8)) == sorted(2 * texts)
+    for place in range(8):
+        assert sorted(place_and_round[place, number] for number in range(4)) == texts
+    assert len({tuple(place_and_round[place, number] for number in range(4)) for place in range(4)}) == 4
+
+
+def test_unequal_texts_have_the_wanted_length_on_average():
+    lengths = [len(text) for text in texts_around(46, 12.5)]
+    assert sum(lengths) / len(lengths) == pytest.approx(len(text_of(46, 12.5)), rel=0.03)
+    assert max(lengths) > 2.5 * min(lengths)
 
 
 def test_a_failed_request_is_an_error():

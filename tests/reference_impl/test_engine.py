@@ -11,6 +11,7 @@ import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
 from reference_impl import engine as engine_module
+from reference_impl.admission import JoinPace
 from reference_impl.engine import MAX_FRAMES, Engine, build_engine
 from reference_impl.engine_api import (
     AudioChunk,
@@ -183,6 +184,28 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
     # nobody runs before the first frame: there the count alone is the limit
     assert max(between[1:]) == most
     assert sum(between) == 14
+
+
+def test_prompts_gather_where_they_are_read_together(engine, monkeypatch):
+    done, prefill, step = [], engine._prefill, engine._step
+    all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
+    monkeypatch.setattr(engine, "_join_pace", JoinPace(3, 14, gathers=True))
+    monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", 60.0)
+
+    def counted(running):
+        done.append("prompt")
+        prefill(running)
+        assert all_wait.wait(timeout=60)
+
+    monkeypatch.setattr(engine, "_prefill", counted)
+    monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
+    for i, sink in enumerate(sinks):
+        engine.submit(request(i, TEXTS[0], max_new_tokens=20), sink)
+    all_wait.set()
+    assert all(sink.wait().end.reason == "length" for sink in sinks)
+    between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
+    # a whole call's worth at once, and the rest two frames later than they could have
+    assert between[:4] == [8, 0, 0, 6] and sum(between) == 14
 
 
 def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):

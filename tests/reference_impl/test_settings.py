@@ -70,7 +70,9 @@ def test_the_configuration_takes_all_three(override, value):
     assert ServerSettings.from_json(text).engine_process == value
 
 
-@pytest.mark.parametrize("name", ["max_batch", "max_queue", "max_seq_len", "first_chunk_frames", "chunk_frames"])
+@pytest.mark.parametrize(
+    "name", ["max_batch", "max_queue", "max_seq_len", "join_every_frames", "first_chunk_frames", "chunk_frames"]
+)
 def test_a_size_of_nothing_is_refused_before_anything_is_loaded(name):
     with pytest.raises(ConfigError, match=f"--settings: {name}=0: at least 1"):
         ServerSettings.from_json(f'{{"{name}": 0}}')

@@ -139,6 +139,7 @@ CASES = [
     (["reference.engine_process=always"], "reference.engine_process='always'; valid: auto, true, false"),
     (["reference.max_batch=0"], "reference.max_batch=0: at least 1"),
     (["reference.max_queue=0"], "reference.max_queue=0"),
+    (["reference.join_every_frames=0"], "reference.join_every_frames=0"),
     (["reference.max_seq_len=0"], "reference.max_seq_len=0"),
     (["reference.first_chunk_frames=0"], "reference.first_chunk_frames=0"),
     (["reference.chunk_frames=0"], "reference.chunk_frames=0"),
