@@ -1,6 +1,7 @@
 """What a client may send over the WebSocket of the speech form: JSON in, checked messages out. Pure.
 
-    {"type": "session.config", ...}        the fields of POST /v1/audio/speech, and split_granularity
+    {"type": "session.config", ...}        the fields of POST /v1/audio/speech, and split_granularity: none, sentence
+                                           or clause, what is spoken as soon as it is written
     {"type": "input.text", "text": "..."}  some text, a token or a page
     {"type": "input.done"}                 speak what is left of the text
     {"type": "session.close"}              the end
@@ -28,11 +29,14 @@ from reference_impl.speech_api import (
 )
 
 MESSAGES = ("session.config", "input.text", "input.done", "session.close")
-SPLITS = ("none", "sentence")
+SPLITS = ("none", "sentence", "clause")
 MAX_TEXT_CHARS = 65_536  # of one input.text
-# White space behind it shows that a sentence is over: more of "3.5" or "..." may still come. Possessive,
-# and never begun within a run of its own signs, so that no text costs more than its length.
-_SENTENCE_END = re.compile(r"(?<![.?!])[.?!]++[\"')\]]*+\s+|[。？！]++\s*")
+# White space behind it shows that a sentence or a clause is over: more of "3.5", "3,000" or "..." may still come.
+# Possessive, and never begun within a run of its own signs, so that no text costs more than its length.
+_ENDS = {
+    "sentence": re.compile(r"(?<![.?!])[.?!]++[\"')\]]*+\s+|[。？！]++\s*"),
+    "clause": re.compile(r"(?<![.?!,;:])[.?!,;:]++[\"')\]]*+\s+|[。？！，、；：]++\s*"),
+}
 
 
 @dataclass(frozen=True)
@@ -91,20 +95,20 @@ def parse_message(
 
 
 class TextBuffer:
-    """Collects text until it is to be spoken: by sentences, or all of it at once."""
+    """Collects text until it is to be spoken: by sentences, by clauses, or all of it at once (``split``, of SPLITS)."""
 
     def __init__(self, split: str):
-        self._split = split
+        self._ends = _ENDS.get(split)
         self._text = ""
 
     def feed(self, text: str) -> list[str]:
         """The utterances that ``text`` completes. Raises ApiError (400) if too much text is waiting."""
         self._text += text
-        if self._split == "none":
+        if self._ends is None:
             _check_length(self._text)
             return []
         spoken, begin = [], 0
-        for end in _SENTENCE_END.finditer(self._text):
+        for end in self._ends.finditer(self._text):
             spoken.append(self._text[begin : end.end()].strip())
             begin = end.end()
         self._text = self._text[begin:]

@@ -83,10 +83,15 @@ async def _watch(pid: int, stop: asyncio.Event) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    lines = [f"  {fault.name:<16} {fault.what} ({fault.whom})" for fault in WIRE_FAULTS.values()]
+    lines = [
+        f"  {fault.name:<16} {fault.what} ({fault.whom}{f'; {fault.only} alone' if fault.only else ''})"
+        for fault in WIRE_FAULTS.values()
+    ]
     parser = argparse.ArgumentParser(
         prog="python -m omni_bench.chaos",
-        description="A proxy that injects one fault into the speech requests that pass through it.",
+        description="A proxy that injects one fault into the speech requests that pass through it: POST "
+        "/v1/audio/speech (samples, WAV or events), POST /v1/chat/completions (events), and the WebSocket "
+        "/v1/audio/speech/stream.",
         epilog="faults:\n"
         + "\n".join(lines)
         + "\n\nexample: python -m omni_bench.chaos --upstream http://127.0.0.1:8091 --chaos cut --port 8092",

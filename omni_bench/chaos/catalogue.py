@@ -1,4 +1,7 @@
-"""The faults of the wire by name: what goes wrong, which requests are hit, and who must notice. Light."""
+"""The faults of the wire by name: what goes wrong, which requests are hit, and who must notice. Light.
+
+A "chunk of audio" is what the wire form makes of it: an HTTP chunk of samples, an event, or a binary message.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ class WireFault:
     order, the checks of the speech (wer, cross_talk, parity, length). ``every``: the proxy
     counts the speech requests as they arrive; 1 hits all, 2 hits the first, third, fifth and so on.
     ``min_concurrency``: below this many requests in flight nothing can be seen of it.
+    ``only``: the one wire form (a value of client.kind) that it is a fault of, None if of every one, and ``why``
+    so. ``of_audio``: nothing can be seen of it where no audio was asked for.
     """
 
     name: str
@@ -26,6 +31,13 @@ class WireFault:
     every: int = 1
     min_concurrency: int = 1
     source: str = UNSOURCED
+    only: str | None = None
+    why: str | None = None
+    of_audio: bool = True
+
+    def fits(self, form: str) -> bool:
+        """Whether it is a fault of the wire form ``form``."""
+        return self.only in (None, form)
 
     def hits(self, number: int) -> bool:
         """Whether speech request ``number`` (from 1, by arrival) is hit."""
@@ -49,11 +61,18 @@ _FAULTS = (
         ("disconnected", "connect"),
         min_concurrency=CRASH_IN_FLIGHT,
         source="vllm-omni PR 1913",
+        of_audio=False,
     ),
-    WireFault("http_500", "the request is answered with status 500", ("http_status",), every=2),
-    WireFault("in_band_error", "an error object as JSON ends a stream of status 200", ("in_band_error",), every=2),
-    WireFault("stall", "no byte for 30 s after some audio, then the rest", ("timeout",), every=2),
-    WireFault("cut", "the connection is closed in the middle of the audio", ("disconnected",), every=2),
+    WireFault("http_500", "the request is answered with status 500", ("http_status",), every=2, of_audio=False),
+    WireFault(
+        "in_band_error",
+        "an error object as JSON ends a stream of status 200",
+        ("in_band_error",),
+        every=2,
+        of_audio=False,
+    ),
+    WireFault("stall", "no byte for 30 s after some audio, then the rest", ("timeout",), every=2, of_audio=False),
+    WireFault("cut", "the connection is closed in the middle of the audio", ("disconnected",), every=2, of_audio=False),
     WireFault("drop_chunk", "the second chunk of audio is left out", ("clicks", "wer", "parity", "length")),
     WireFault(
         "duplicate_chunk",
@@ -73,6 +92,8 @@ _FAULTS = (
         "a WAV header comes 200 ms before any audio",
         ("content_type",),
         source="coval-ai/benchmarks PR 167, review: a header that was timed as audio",
+        only="openai_speech",
+        why="it is a mistake in a body of bare samples alone",
     ),
     WireFault("odd_bytes", "half a sample too much ends the stream", ("odd_bytes",), every=2),
     WireFault("silence_on_200", "status 200 and audio of the right length, all zeros", ("silent",), every=2),
@@ -81,3 +102,8 @@ _FAULTS = (
 
 WIRE_FAULTS = {fault.name: fault for fault in _FAULTS}
 """Every fault of the wire, by name, in the order of the catalogue."""
+
+
+def faults_of(form: str, *, audio: bool = True) -> tuple[str, ...]:
+    """The names of the faults that can be injected into the wire form ``form``; ``audio``: whether any is asked for."""
+    return tuple(fault.name for fault in _FAULTS if fault.fits(form) and (audio or not fault.of_audio))

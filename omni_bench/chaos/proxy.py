@@ -13,33 +13,40 @@ from contextlib import aclosing, asynccontextmanager
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
 from yarl import URL
 
 from omni_bench.chaos.catalogue import CRASH_IN_FLIGHT, WireFault
+from omni_bench.chaos.codecs import codec_of
+from omni_bench.chaos.passing import (
+    CONNECT_TIMEOUT_S,
+    MADE_ANEW,
+    MAX_BODY_BYTES,
+    bad_gateway,
+    error_response,
+    form_of_answer,
+    form_of_request,
+    hang_up,
+    is_chunked,
+    request_id,
+    to_pass_on,
+)
+from omni_bench.chaos.sockets import relay
 from omni_bench.chaos.streams import STALL_S, StreamCutError, transform
 from omni_bench.chaos.swap import StreamSwap
+from omni_bench.chaos.units import Codec, Units, units_of
 from omni_bench.clients.payload import parse_content_type
-from omni_bench.clients.pool import READ_BUFFER_BYTES
+from omni_bench.clients.pool import READ_BUFFER_BYTES, WebSocket, without_second_tries
 from omni_bench.clients.urls import server_root
 from omni_bench.errors import TargetError
 
 log = logging.getLogger("omni_bench.chaos")
 
-SPEECH_PATH = "/v1/audio/speech"
-MAX_BODY_BYTES = 64 * 1024 * 1024  # requests may carry reference audio
-CONNECT_TIMEOUT_S = 10.0
 CHUNK_HOLD_S = 0.02  # how long the rest of a chunk that has begun to arrive is waited for
 CHUNK_HOLD_BYTES = 1024 * 1024
 CONNECTIONS_TIMEOUT_S = 1.0
 KEEPALIVE_TIMEOUT_S = 3600.0  # a load client's pool may rest between two levels
 BACKLOG = 1024  # a load client opens its whole pool at once
 DEFAULT_SAMPLE_RATE_HZ = 24_000
-# RFC 9110, section 7.6.1: what belongs to one connection. Lengths and codings are made anew.
-_OF_ONE_CONNECTION = frozenset(
-    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
-)
-_MADE_ANEW = frozenset(("host", "content-length", "expect"))
 
 
 class ChaosProxy:
@@ -55,7 +62,7 @@ class ChaosProxy:
         self._fault = fault
         self._on_crash = on_crash
         self._stall_s = stall_s
-        self._swap = StreamSwap()
+        self._swaps: dict[str, StreamSwap] = {}  # by wire form: each says the end of its audio in its own way
         self._session: aiohttp.ClientSession | None = None
         self._speech_requests = 0
         self._in_flight = 0
@@ -74,12 +81,16 @@ class ChaosProxy:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=READ_BUFFER_BYTES,
+            ws_response_class=WebSocket,
         ) as self._session:
+            without_second_tries(self._session)  # a failure of the server behind is not to be hidden
             yield
-            await self._swap.stop()
+            for swap in self._swaps.values():
+                await swap.stop()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if request.method != "POST" or request.path != SPEECH_PATH:
+        form = form_of_request(request)
+        if form is None:
             return await self._forward(request, hit=False)
         self._speech_requests += 1
         hit = self._fault.hits(self._speech_requests)
@@ -93,51 +104,65 @@ class ChaosProxy:
             elif self._fault.name == "http_500" and hit:
                 await request.read()  # what is unread would be taken for the next request
                 self._say_hit(request)
-                return _error(500, "injected fault: http_500", "injected")
+                return error_response(500, "injected fault: http_500", "injected")
+            if form == "openai_speech_ws":
+                return await self._relay(request, form, hit and self._fits(request, form))
             return await self._forward(request, hit)
         finally:
             self._in_flight -= 1
+
+    async def _relay(self, request: web.Request, form: str, hit: bool) -> web.StreamResponse:
+        """A WebSocket."""
+        assert self._session is not None
+
+        def broken(codec: Codec, units: Units) -> Units:
+            return self._broken(request, form, codec, units, DEFAULT_SAMPLE_RATE_HZ) if hit else units
+
+        swaps = hit and self._fault.name == "swap_streams"
+        return await relay(request, self._session, self._upstream, broken, one_answer=swaps)
 
     async def _forward(self, request: web.Request, hit: bool) -> web.StreamResponse:
         body = await request.read()  # a client that sends more than MAX_BODY_BYTES gets a 413
         assert self._session is not None
         path = request.rel_url.raw_path_qs
         if not path.startswith("/"):
-            return _error(400, f"{path[:80]!r} is not a path", "invalid_path")
+            return error_response(400, f"{path[:80]!r} is not a path", "invalid_path")
         try:
             answer = await self._session.request(
                 request.method,
                 URL(self._upstream + path, encoded=True),
                 data=body if request.body_exists else None,
-                headers=_to_pass_on(request.headers, _MADE_ANEW),
+                headers=to_pass_on(request.headers, MADE_ANEW),
                 skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError) as error:
-            log.warning("%s %s: the server behind does not answer: %s", request.method, path[:80], error)
-            message = f"the server behind the proxy of injected faults does not answer: {error}"
-            return _error(502, message, "bad_gateway")
-        hit = hit and _is_audio(answer)
+            return bad_gateway(request, error)
+        form = form_of_answer(request, answer) if hit else None
+        hit = form is not None and self._fits(request, form)
         still_read = False
         try:
-            response = await self._answer(request, answer, hit)
+            response = await self._answer(request, answer, form if hit else None)
             still_read = hit and self._fault.name == "swap_streams"  # for the other one of a pair
         finally:
             if not still_read:
                 answer.close()  # nothing to close after a clean end
         return response
 
-    async def _answer(self, request: web.Request, answer: aiohttp.ClientResponse, hit: bool) -> web.StreamResponse:
-        chunks, changed = chunks_of(answer), False
-        if hit:
-            changed = self._fault.name != "crash_at_c3"
-            chunks = self._broken(request, answer, chunks)
+    async def _answer(
+        self, request: web.Request, answer: aiohttp.ClientResponse, form: str | None
+    ) -> web.StreamResponse:
+        """Pass an answer on, broken if it is of a wire form that is to be."""
+        chunks = chunks_of(answer)
+        changed = form is not None and self._fault.name != "crash_at_c3"
+        if changed:
+            chunks = self._changed(request, answer, form, chunks)
         response = web.StreamResponse(
-            status=answer.status, reason=answer.reason, headers=_to_pass_on(answer.headers, frozenset())
+            status=answer.status, reason=answer.reason, headers=to_pass_on(answer.headers, frozenset())
         )
         if changed:
             response.headers.pop("Content-Length", None)
-        if _is_chunked(answer) and request.version >= aiohttp.HttpVersion11:
+        if is_chunked(answer) and request.version >= aiohttp.HttpVersion11:
             response.enable_chunked_encoding()
         await response.prepare(request)
         async with aclosing(chunks):
@@ -146,27 +171,46 @@ class ChaosProxy:
                     await response.write(chunk)
                 await response.write_eof()
             except StreamCutError:
-                _hang_up(request)
+                hang_up(request)
             except (aiohttp.ClientError, OSError) as error:
-                log.warning("%s: broken off: %s", _request_id(request), error)
-                _hang_up(request)
+                log.warning("%s: broken off: %s", request_id(request), error)
+                hang_up(request)
         return response
 
-    def _broken(
-        self, request: web.Request, answer: aiohttp.ClientResponse, chunks: AsyncIterator[bytes]
+    async def _changed(
+        self, request: web.Request, answer: aiohttp.ClientResponse, form: str, chunks: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
-        """The stream as the fault has it."""
-        if self._fault.name == "swap_streams":  # says itself who is hit
-            return self._swap.exchange(chunks, _request_id(request))
-        if self._fault.name == "crash_at_c3":
-            return chunks
-        self._say_hit(request)
+        """The body as the fault has it."""
+        codec = codec_of(form)
         stated_hz = parse_content_type(answer.headers.get("Content-Type", ""))[1]
         rate_hz = stated_hz if stated_hz is not None else DEFAULT_SAMPLE_RATE_HZ
-        return transform(self._fault.name, stall_s=self._stall_s, sample_rate_hz=rate_hz)(chunks)
+        async with aclosing(self._broken(request, form, codec, units_of(codec, chunks), rate_hz)) as units:
+            async for unit in units:
+                yield unit.wire
+
+    def _broken(self, request: web.Request, form: str, codec: Codec, units: Units, rate_hz: int) -> Units:
+        """The units of an answer as the fault has it."""
+        if self._fault.name == "swap_streams":  # says itself who is hit
+            return self._swaps.setdefault(form, StreamSwap()).exchange(units, request_id(request))
+        if self._fault.name == "crash_at_c3":
+            return units
+        self._say_hit(request)
+        return transform(self._fault.name, codec, stall_s=self._stall_s, sample_rate_hz=rate_hz)(units)
+
+    def _fits(self, request: web.Request, form: str) -> bool:
+        if not self._fault.fits(form):
+            log.warning(
+                "%s: not injected: %s is no fault of %s: %s",
+                request_id(request),
+                self._fault.name,
+                form,
+                self._fault.why,
+            )
+            return False
+        return True
 
     def _say_hit(self, request: web.Request) -> None:
-        log.warning("FAULT INJECTED at the wire: %s: request %s", self._fault.name, _request_id(request))
+        log.warning("FAULT INJECTED at the wire: %s: request %s", self._fault.name, request_id(request))
 
 
 @asynccontextmanager
@@ -201,7 +245,7 @@ async def chunks_of(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     The connection is given back, or closed where that is not the end of the body, when the generator ends.
     """
     try:
-        if not _is_chunked(answer):
+        if not is_chunked(answer):
             while data := await answer.content.readany():
                 yield data
             return
@@ -224,36 +268,3 @@ async def chunks_of(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield b"".join(parts)
     finally:
         answer.close()
-
-
-def _hang_up(request: web.Request) -> None:
-    """Send what was written, then close without the end of the stream."""
-    if request.transport is not None:
-        request.transport.close()
-
-
-def _error(status: int, message: str, code: str) -> web.Response:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    return web.json_response({"error": {"message": message, "type": kind, "code": code}}, status=status)
-
-
-def _to_pass_on(headers: CIMultiDict[str], without: frozenset[str]) -> CIMultiDict[str]:
-    """Headers for the other side: all but those of one connection, those it lists, and ``without``."""
-    listed = {name.strip().lower() for value in headers.getall("Connection", []) for name in value.split(",")}
-    left_out = _OF_ONE_CONNECTION | listed | without
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in left_out)
-
-
-def _is_chunked(answer: aiohttp.ClientResponse) -> bool:
-    return "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
-
-
-def _is_audio(answer: aiohttp.ClientResponse) -> bool:
-    """A stream of samples: an error, or events with audio inside, are not this proxy's to damage."""
-    mime = answer.content_type
-    return answer.status == 200 and (mime.startswith("audio/") or mime == "application/octet-stream")
-
-
-def _request_id(request: web.Request) -> str:
-    """The client's id for a log line: nothing unprintable, not endless."""
-    return ascii(request.headers.get("x-request-id", "without an id"))[1:-1][:80]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from enum import Enum
 
 import aiohttp
 
 from omni_bench.chaos.streams import StreamCutError
+from omni_bench.chaos.units import Unit, Units
 
 log = logging.getLogger("omni_bench.chaos")
 
-QUEUE_CHUNKS = 16  # a client that does not read holds up the server, not the memory
+QUEUE_UNITS = 16  # a client that does not read holds up the server, not the memory
 
 
 class _End(Enum):
@@ -23,15 +23,19 @@ class _End(Enum):
 
 
 class _Stream:
-    """One response: ``queue`` is what its client gets, ``goes_to`` whose client gets what its server sends."""
+    """One response: ``queue`` is what its client gets, ``goes_to`` whose client gets what its server sends.
+
+    ``audio_over``: its client has been told so, by whichever server.
+    """
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
-        self.queue: asyncio.Queue[bytes | _End] = asyncio.Queue(QUEUE_CHUNKS)
+        self.queue: asyncio.Queue[Unit | _End] = asyncio.Queue(QUEUE_UNITS)
         self.goes_to = self
         self.partner: _Stream | None = None
         self.pump: asyncio.Task[None] | None = None
         self.sent_all = False
+        self.audio_over = False
         self.closed = False
 
     def stop_pump(self) -> None:
@@ -48,27 +52,28 @@ class StreamSwap:
     """Pairs the streams that pass through :meth:`exchange`; a stream without a partner passes unchanged.
 
     The first two streams in flight that have both passed a chunk of their own, and have more to come,
-    become a pair: from then on each client gets what the other's server sends, its end included.
-    A stream is in one pair at most.
+    become a pair: from then on each client gets what the other's server sends, its end included, but for
+    what is its ``own``. A stream is in one pair at most.
     """
 
     def __init__(self) -> None:
         self._waiting: _Stream | None = None
         self._pumps: set[asyncio.Task[None]] = set()
 
-    async def exchange(self, chunks: AsyncIterator[bytes], request_id: str) -> AsyncIterator[bytes]:
-        """What the client of ``request_id`` gets in the place of ``chunks``.
+    async def exchange(self, units: Units, request_id: str) -> Units:
+        """What the client of ``request_id`` gets in the place of ``units``.
 
         Raises StreamCutError where the server's stream of whoever it is broke off. If a client leaves,
         the other one of the pair gets its own audio again, or, when that is all gone, a cut.
         """
         stream = _Stream(request_id)
-        stream.pump = asyncio.create_task(self._pump(stream, chunks))
+        stream.pump = asyncio.create_task(self._pump(stream, units))
         self._pumps.add(stream.pump)
         stream.pump.add_done_callback(self._pumps.discard)
         finished = False
         try:
             while not isinstance(item := await stream.queue.get(), _End):
+                finished = finished or item.last  # its client may leave, and its server is still heard by the other
                 yield item
             finished = True
             if item is _End.BROKEN:
@@ -83,19 +88,31 @@ class StreamSwap:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
 
-    async def _pump(self, stream: _Stream, chunks: AsyncIterator[bytes]) -> None:
+    async def _pump(self, stream: _Stream, units: Units) -> None:
         end = _End.CLEAN
         try:
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    await stream.goes_to.queue.put(chunk)
-                    self._pair(stream)
+            async with aclosing(units):
+                async for unit in units:
+                    await self._pass_on(stream, unit)
         except (aiohttp.ClientError, OSError) as error:
             log.warning("request %s: the server broke off: %s", stream.request_id, error)
             end = _End.BROKEN
         stream.sent_all = True
         self._forget(stream)
         await stream.goes_to.queue.put(end)
+
+    async def _pass_on(self, stream: _Stream, unit: Unit) -> None:
+        if unit.own:
+            if not (stream.audio_over or stream.closed):  # nothing may come behind the end, and nobody reads any more
+                await stream.queue.put(unit)
+            return
+        receiver = stream.goes_to
+        receiver.audio_over = receiver.audio_over or unit.ends
+        await receiver.queue.put(unit)
+        if unit.pcm:
+            self._pair(stream)
+        elif unit.ends:
+            self._forget(stream)
 
     def _pair(self, stream: _Stream) -> None:
         other = self._waiting

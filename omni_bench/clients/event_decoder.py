@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from omni_bench.clients.decoding import Part, WireFailure, event_limit_bytes
+from omni_bench.clients.decoding import AudioPart, Part, WireFailure, event_limit_bytes
 from omni_bench.clients.pool import WireOptions
 from omni_bench.clients.sse import SseParser
 from omni_bench.clients.wav import AudioPayload
@@ -40,6 +40,12 @@ class EventDecoder(ABC):
             yield from self._take(event)
         if not self._done:
             raise WireFailure("disconnected", f"the stream ends without {self.last}")
+
+    def _end_audio(self) -> Iterator[Part]:
+        """The event called ``last`` has come. Raises WireFailure if it cuts a WAV."""
+        self._done = True
+        if pcm := self._payload.end():
+            yield AudioPart(pcm)
 
     @abstractmethod
     def _take(self, data: str) -> Iterator[Part]:

@@ -77,8 +77,7 @@ class ChatChunks(EventDecoder):
         if self._done:
             raise WireFailure("content_type", f"the stream goes on after {END_MARK}")
         if data.strip() == END_MARK:
-            self._payload.end()
-            self._done = True
+            yield from self._end_audio()
             return
         chunk = parse_object(data, "a chunk of the stream")
         reject_error(chunk)

@@ -65,8 +65,7 @@ class SpeechEvents(EventDecoder):
             if pcm:
                 yield AudioPart(pcm)
         elif kind == DONE:
-            self._payload.end()
-            self._done = True
+            yield from self._end_audio()
 
 
 def stated_format(value: Any, where: str) -> str | None:

@@ -97,7 +97,7 @@ class SpeechMessages:
         elif kind == "audio.chunk":  # samples with the times of words, as text
             yield from self._take_audio(decode_base64(event.get("audio_b64"), "audio_b64"), kind)
         elif kind == "audio.done":
-            self._end_audio(kind)
+            yield from self._end_audio(kind)
         elif kind == "session.done":
             if self._in_audio:
                 raise WireFailure("disconnected", "session.done before audio.done")
@@ -119,11 +119,12 @@ class SpeechMessages:
         if pcm:
             yield AudioPart(pcm)
 
-    def _end_audio(self, kind: str) -> None:
+    def _end_audio(self, kind: str) -> Iterator[Part]:
         if not self._in_audio:
             raise WireFailure("content_type", f"{kind} without audio.start")
-        self._payload.end()
         self._in_audio = False
+        if pcm := self._payload.end():
+            yield AudioPart(pcm)
 
 
 async def send(call: Call) -> tuple[Timeline, list[bytes]]:

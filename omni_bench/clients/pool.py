@@ -41,7 +41,7 @@ def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.Cl
     headers = {"Accept-Encoding": "identity"}
     if api_key is not None:
         headers["Authorization"] = f"Bearer {api_key}"
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=POOL_KEEPALIVE_S),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_s),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -50,6 +50,17 @@ def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.Cl
         read_bufsize=READ_BUFFER_BYTES,
         ws_response_class=WebSocket,
     )
+    return without_second_tries(session)
+
+
+def without_second_tries(session: aiohttp.ClientSession) -> aiohttp.ClientSession:
+    """``session``, which sends nothing twice: aiohttp repeats a GET, and so the handshake of a WebSocket, by itself.
+
+    A server that drops the connection would pass for one that is slow. There is no public switch; aiohttp's own test
+    client uses this one.
+    """
+    session._retry_connection = False
+    return session
 
 
 async def warm_pool(session: aiohttp.ClientSession, url: str, n: int) -> int:

@@ -49,6 +49,11 @@ class WavStream:
             return b""
         return self._samples(self._rest_of_head()) if self._find_samples() else b""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all samples that the header announces have come."""
+        return self._left_bytes == 0
+
     def end(self) -> None:
         """The container ends here. Raises WireFailure if it cannot."""
         if self._lenient:
@@ -149,7 +154,7 @@ class WavStream:
             raise self._not_a_wav()
 
     def _not_a_wav(self) -> WireFailure:
-        if begins_wav(self._head):
+        if begins_wav(self._head) is not False:
             return WireFailure("content_type", "the stream ends within its WAV header")
         return WireFailure("content_type", f"no WAV header: {describe_body(bytes(self._head[:200]))}")
 
@@ -157,25 +162,41 @@ class WavStream:
 class AudioPayload:
     """The audio of events one after another: bare samples, one container over all of them, or one each.
 
-    A payload that begins with a WAV header begins a new container, whatever the server calls its format.
+    A payload that begins with a WAV header begins a new container, whatever the server calls its format. Payloads
+    may be smaller than a header: before the first samples, and behind a container that is complete, what may still
+    become the beginning of one is held back until that is clear.
     ``sample_rate_hz``: as stated, None while nothing states it.
     """
 
     def __init__(self) -> None:
         self.sample_rate_hz: int | None = None
         self._wav: WavStream | None = None
+        self._held = b""
+        self._says_wav = self._is_bare = False
 
     def decode(self, data: bytes, stated_format: str | None = None) -> bytes:
-        """The samples of one payload. Raises WireFailure for another format, and for rates that differ."""
+        """The samples that one payload completes. Raises WireFailure for another format, and for rates that differ."""
         name = (stated_format or "").lower().removeprefix("audio/")
         if name not in ("", "pcm", "pcm16", "wav", "x-wav"):
             raise WireFailure("content_type", f"audio of format {stated_format!r}, not pcm or wav")
-        if begins_wav(data):
-            self.end()
+        self._says_wav = name.endswith("wav")
+        begins = begins_wav(self._held + data)
+        if begins is None and (self._wav.is_complete if self._wav is not None else not self._is_bare):
+            self._held += data
+            return b""
+        held, self._held = self._held, b""
+        if begins:
+            self._end_container()
             self._wav = WavStream()
-        elif self._wav is None and name.endswith("wav"):
+        elif held:  # it was no header; ``data`` by itself may yet begin one
+            return self._samples(held) + self.decode(data, stated_format)
+        return self._samples(held + data)
+
+    def _samples(self, data: bytes) -> bytes:
+        if self._wav is None and self._says_wav:
             self._wav = WavStream()
         if self._wav is None:
+            self._is_bare = self._is_bare or bool(data)
             return data
         samples = self._wav.feed(data)
         if self._wav.sample_rate_hz is not None:
@@ -192,8 +213,18 @@ class AudioPayload:
             raise WireFailure("content_type", f"{where} states {rate_hz} Hz after {self.sample_rate_hz} Hz")
         self.sample_rate_hz = rate_hz
 
-    def end(self) -> None:
-        """No more payload comes. Raises WireFailure if that cuts a container."""
+    def end(self) -> bytes:
+        """The audio is over: the samples that were held back. Raises WireFailure if a container is cut.
+
+        What comes after it is another audio, at the same rate.
+        """
+        held, self._held = self._held, b""
+        samples = self._samples(held) if held else b""
+        self._end_container()
+        self._is_bare = False
+        return samples
+
+    def _end_container(self) -> None:
         if self._wav is not None:
             self._wav.end()
             self._wav = None

@@ -54,16 +54,17 @@ def _metrics(found: Mapping[str, Any] | None) -> str | None:
         return None
     if found.get("problem"):
         return f"Its /metrics: {NA} ({escape_markdown(found['problem'])})."
+    cut = f"Its /metrics are not whole: {escape_markdown(found['cut'])}." if found.get("cut") else None
     rows = [_row(name, entry) for name, entry in (found.get("series") or {}).items()]
     if not rows:
-        return None
+        return cut
     more = len(rows) - MAX_ROWS + found.get("left_out", 0) if len(rows) > MAX_ROWS else found.get("left_out", 0)
     rest = f"\n\n{more} more are in run.json or were not kept." if more else ""
     table = tabulate(rows[:MAX_ROWS], _HEADERS, tablefmt="github", disable_numparse=True)
     return (
         "What moved in its own /metrics over the levels, warm-up included. Names and definitions are the server's "
         "and need not be those of this report."
-        f"\n\n{table}{rest}"
+        f"\n\n{table}{rest}" + (f"\n\n{cut}" if cut else "")
     )
 
 

@@ -35,24 +35,35 @@ class Series:
 
 @dataclass(frozen=True)
 class Scrape:
-    """``series`` by name and labels; ``problem``: why there are none, None if all went well."""
+    """``series`` by name and labels; ``problem``: why there are none, None if all went well.
+
+    ``is_cut``: the answer was longer than what is read of it, so that a series that is not there may yet exist.
+    """
 
     series: Mapping[str, Series]
     problem: str | None = None
+    is_cut: bool = False
 
 
 def scrape(base_url: str) -> Scrape:
-    """GET ``/metrics``, its first MiB within a few seconds. Never raises: what went wrong is in ``problem``."""
+    """GET ``/metrics``, its first MiB within a few seconds. Never raises: what went wrong is in ``problem``.
+
+    Of an answer that is longer, the lines and the series that came whole.
+    """
     answer = get(f"{base_url}/metrics", SCRAPE_TIMEOUT_S)
     if answer.status != 200:
         return Scrape({}, answer.problem or f"HTTP {answer.status}")
     text = answer.body.decode("utf-8", errors="replace")
-    if len(answer.body) >= MAX_BODY_BYTES:  # the last line may have been cut
+    is_cut = len(answer.body) >= MAX_BODY_BYTES
+    if is_cut:  # half a line may be half a number
         text = text[: text.rfind("\n") + 1]
     try:
-        return Scrape(parse(text))
+        series = parse(text)
     except (ValueError, KeyError, IndexError) as error:  # what the parser raises for text that is no exposition
         return Scrape({}, f"not in Prometheus' text form: {shorten(str(error), 80)}")
+    if is_cut:  # within a series too: a count whose sum did not come
+        series = {name: one for name, one in series.items() if one.kind not in _DISTRIBUTIONS or len(one.values) > 1}
+    return Scrape(series, is_cut=is_cut)
 
 
 def parse(text: str) -> dict[str, Series]:
@@ -87,17 +98,29 @@ def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
     ``series``: of a counter its ``increase``, of a histogram or summary ``count``, ``sum`` and ``mean`` of what was
     observed in between, of anything else the value ``before`` and ``after``. What did not move is left out, and so
     is a counter that went back (null: the server was started anew). ``left_out``: series beyond the limit.
+    ``cut``: which of the two answers was too long to be read whole, in words, None if neither; a series that came
+    in one of them only is then left out, as nobody knows what it was in the other.
     """
     problem = after.problem or before.problem
+    cut = _cut(before, after)
     if problem is not None:
-        return {"problem": problem, "series": {}, "left_out": 0}
+        return {"problem": problem, "series": {}, "left_out": 0, "cut": cut}
     moved = {}
     for name, series in sorted(after.series.items()):
+        if before.is_cut and name not in before.series:
+            continue
         entry = _difference(series, before.series.get(name))
         if entry is not None:
             moved[name] = entry
     kept = dict(list(moved.items())[:MAX_SERIES])
-    return {"problem": None, "series": kept, "left_out": len(moved) - len(kept)}
+    return {"problem": None, "series": kept, "left_out": len(moved) - len(kept), "cut": cut}
+
+
+def _cut(before: Scrape, after: Scrape) -> str | None:
+    which = [name for name, one in (("before", before), ("after", after)) if one.is_cut]
+    if not which:
+        return None
+    return f"only the first {MAX_BODY_BYTES} bytes of /metrics were read {' and '.join(which)} the levels"
 
 
 def _difference(after: Series, before: Series | None) -> dict[str, float | None] | None:

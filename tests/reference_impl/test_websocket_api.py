@@ -59,7 +59,12 @@ def test_utterances_have_seeds_of_their_own():
         (json.dumps({"type": "input.text", "text": "a" * (MAX_TEXT_CHARS + 1)}), "text", "at most 65536"),
         ('{"type": "session.config", "voice": "alloy"}', "voice", "valid: alba, bruno"),
         ('{"type": "session.config", "response_format": "opus"}', "response_format", "valid: wav, pcm"),
-        ('{"type": "session.config", "split_granularity": "clause"}', "split_granularity", "valid: none, sentence"),
+        (
+            '{"type": "session.config", "split_granularity": "word"}',
+            "split_granularity",
+            "split_granularity 'word' is not supported; valid: none, sentence, clause",
+        ),
+        ('{"type": "session.config", "split_granularity": 2}', "split_granularity", "must be a string"),
         ('{"type": "session.config", "model": "tts-1"}', "model", "valid: tiny"),
     ],
 )
@@ -88,15 +93,36 @@ def test_sentences_are_cut_where_the_next_one_begins():
     assert buffer.feed(" \n. ") == ["."] and buffer.flush() == []
 
 
-@given(st.lists(st.text("ab.?!\"' 。", max_size=12), max_size=8))
-def test_no_text_is_lost_by_cutting(parts):
-    buffer = TextBuffer("sentence")
+def test_clauses_are_cut_where_the_next_one_begins():
+    buffer = TextBuffer("clause")
+    assert buffer.feed("Well, it costs 3,") == ["Well,"]
+    assert buffer.feed("000; not 3:15: ") == ["it costs 3,000;", "not 3:15:"]
+    assert buffer.feed('"So," he said. Bye') == ['"So,"', "he said."]
+    assert buffer.flush() == ["Bye"]
+    assert buffer.feed("大家好，欢迎来到这里、请坐。再") == ["大家好，", "欢迎来到这里、", "请坐。"]
+    assert buffer.flush() == ["再"]
+
+
+def test_a_sentence_is_not_cut_at_its_clauses():
+    assert TextBuffer("sentence").feed("Well, it costs 3; so: be it. ") == ["Well, it costs 3; so: be it."]
+
+
+def test_the_granularity_of_a_configuration():
+    for split in ("none", "sentence", "clause"):
+        assert parse("session.config", split_granularity=split).split == split
+    assert parse("session.config", split_granularity="Clause").split == "clause"
+    assert parse("session.config", split_granularity=None).split == "none"
+
+
+@given(st.lists(st.text("ab.?!,;:\"' 。，", max_size=12), max_size=8), st.sampled_from(["sentence", "clause"]))
+def test_no_text_is_lost_by_cutting(parts, split):
+    buffer = TextBuffer(split)
     spoken = [one for part in parts for one in buffer.feed(part)] + buffer.flush()
     assert "".join("".join(spoken).split()) == "".join("".join(parts).split())
 
 
 def test_an_utterance_has_a_bound():
-    for split in ("none", "sentence"):
+    for split in ("none", "sentence", "clause"):
         buffer = TextBuffer(split)
         buffer.feed("a" * MAX_INPUT_CHARS)
         with pytest.raises(ApiError, match="4097 characters to speak at once; at most 4096"):
@@ -104,8 +130,8 @@ def test_an_utterance_has_a_bound():
     assert len(TextBuffer("sentence").feed("Word. " * 2000)) == 2000
 
 
-def test_a_page_of_signs_is_looked_through_once():
-    with pytest.raises(ApiError, match="at most 4096"):
-        TextBuffer("sentence").feed("!'" * (MAX_TEXT_CHARS // 2))
-    with pytest.raises(ApiError, match="at most 4096"):
-        TextBuffer("sentence").feed("!" * MAX_TEXT_CHARS)
+@pytest.mark.parametrize("split", ["sentence", "clause"])
+def test_a_page_of_signs_is_looked_through_once(split):
+    for signs in ("!'", "!", ",'", ",", "!,"):
+        with pytest.raises(ApiError, match="at most 4096"):
+            TextBuffer(split).feed((signs * MAX_TEXT_CHARS)[:MAX_TEXT_CHARS])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
+import pytest
+
+from omni_bench.chaos.catalogue import WIRE_FAULTS, faults_of
+from omni_bench.chaos.codecs import codec_of
+from omni_bench.clients.forms import FORMS
 from omni_bench.clients.timeline import ERROR_KINDS
 from omni_bench.metrics.validity import INVALID_REASONS
 
@@ -44,6 +48,21 @@ def test_who_is_hit():
     assert [every_second.hits(number) for number in range(1, 5)] == [True, False, True, False]
     assert all_of_them.whom == "every request" and "first among them" in every_second.whom
     assert WIRE_FAULTS["crash_at_c3"].whom == "requests in flight together, from 3 on"
+
+
+def test_which_faults_there_are_of_a_wire_form():
+    assert faults_of("openai_speech") == tuple(WIRE_FAULTS)
+    for form in FORMS.keys() - {"openai_speech"}:
+        assert set(faults_of(form)) == WIRE_FAULTS.keys() - {"header_first"}, form
+        assert set(faults_of(form, audio=False)) == {"crash_at_c3", "http_500", "in_band_error", "stall", "cut"}
+    for fault in WIRE_FAULTS.values():
+        assert fault.only is None or (fault.only in FORMS and fault.why)
+
+
+def test_every_wire_form_can_be_taken_apart():
+    assert all(codec_of(form) is not codec_of(form) for form in FORMS)
+    with pytest.raises(KeyError):
+        codec_of("openai_realtime")
 
 
 def test_the_catalogue_is_light():

@@ -277,15 +277,24 @@ async def test_answers_that_are_no_audio_are_not_damaged(bench, make_upstream):
     async def refuse(request, server):
         return web.json_response({"error": {"message": "no such voice"}}, status=400)
 
-    async def events(request, server):
-        return web.Response(body=b"data: {}\n\n", headers={"Content-Type": "text/event-stream"})
+    async def whole(request, server):
+        return web.json_response({"choices": []})
+
+    async def compressed(request, server):
+        return web.Response(body=b"samples?", headers={"Content-Type": "audio/pcm", "Content-Encoding": "zstd"})
 
     for name in WIRE_FAULTS.keys() - {"http_500"}:
         async with bench(name, make_upstream(refuse)) as at:
             timeline, _ = await at.ask()
             assert timeline.error == RequestError("http_status", "HTTP 400: no such voice"), name
-        async with bench(name, make_upstream(events)) as at:
-            assert await post(at) == (200, b"data: {}\n\n"), name
+        async with bench(name, make_upstream(whole)) as at:
+            assert await post(at) == (200, b'{"choices": []}'), name
+        async with (
+            bench(name, make_upstream(compressed)) as at,
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.post(f"{at.base_url}/v1/audio/speech") as answer,
+        ):
+            assert await answer.read() == b"samples?", name
 
 
 async def test_a_server_that_breaks_off_is_broken_off(bench, make_upstream):

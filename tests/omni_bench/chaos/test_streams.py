@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-import io
-import json
-import wave
-
 import pytest
 
 from omni_bench.chaos import streams
-from omni_bench.chaos.streams import DRIP_BYTES, INJECTED_ERROR, StreamCutError, transform, wav_header
+from omni_bench.chaos.codecs import SampleCodec
+from omni_bench.chaos.streams import DRIP_BYTES, StreamCutError, transform
+from omni_bench.chaos.units import Unit, wav_header
+
+
+class Codec(SampleCodec):
+    def error(self):
+        yield Unit(INJECTED_ERROR)
+        yield Unit(LAST)
 
 
 async def given(*chunks):
     for chunk in chunks:
-        yield chunk
+        yield chunk if isinstance(chunk, Unit) else Unit(chunk, chunk)
 
 
 async def out(name, *chunks, stall_s=0.0):
-    change = transform(name, stall_s=stall_s, sample_rate_hz=24_000)
+    change = transform(name, Codec(), stall_s=stall_s, sample_rate_hz=24_000)
     got = []
     try:
-        async for chunk in change(given(*chunks)):
-            got.append(chunk)
+        async for unit in change(given(*chunks)):
+            got.append(unit.wire)
     except StreamCutError:
         got.append("cut")
     return got
 
 
 A, B, C = b"aa", b"bbbb", b"cccccc"
+INJECTED_ERROR, LAST = b"error", b"last"
+TEXT, END, OVER = Unit(b"text", own=True), Unit(b"end", ends=True), Unit(b"over")
 
 
 @pytest.mark.parametrize(
     ("name", "chunks", "expected"),
     [
-        ("in_band_error", (A, B, C), [A, B, INJECTED_ERROR]),
-        ("in_band_error", (A,), [A, INJECTED_ERROR]),
-        ("in_band_error", (), [INJECTED_ERROR]),
+        ("in_band_error", (A, B, C), [A, B, INJECTED_ERROR, LAST]),
+        ("in_band_error", (A,), [A, INJECTED_ERROR, LAST]),
+        ("in_band_error", (), [INJECTED_ERROR, LAST]),
         ("cut", (A, B, C), [A, B, "cut"]),
         ("cut", (A,), [A, "cut"]),
         ("cut", (), ["cut"]),
@@ -48,14 +54,50 @@ A, B, C = b"aa", b"bbbb", b"cccccc"
         ("duplicate_chunk", (A,), [A]),
         ("odd_bytes", (A, B), [A, B, b"\x01"]),
         ("odd_bytes", (A, b"b"), [A, b"b", b"\x01\x01"]),
-        ("odd_bytes", (), [b"\x01"]),
+        ("odd_bytes", (), []),
         ("silence_on_200", (A, C), [b"\0\0", b"\0" * 6]),
         ("silence_on_200", (), []),
         ("slow_drip", (A, b"xyz"), [b"a", b"a", b"x", b"y", b"z"]),
+        ("header_first", (A,), [wav_header(24_000), A]),
     ],
 )
-async def test_streams(name, chunks, expected):
+async def test_streams(name, chunks, expected, monkeypatch):
+    monkeypatch.setattr(streams, "HEADER_EARLY_S", 0.0)
     assert await out(name, *chunks) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "expected"),
+    [
+        # what is no audio is neither counted nor damaged; nothing comes behind the end
+        ("in_band_error", (TEXT, A, TEXT, B, C, END), [b"text", A, b"text", B, INJECTED_ERROR, LAST]),
+        ("in_band_error", (TEXT, A, END, OVER), [b"text", A, INJECTED_ERROR, LAST]),
+        ("in_band_error", (TEXT, END), [b"text", INJECTED_ERROR, LAST]),
+        ("cut", (TEXT, A, END, OVER), [b"text", A, "cut"]),
+        ("cut", (A, TEXT, TEXT, B, C), [A, b"text", b"text", B, "cut"]),
+        ("stall", (A, END, OVER), [A, b"end", b"over"]),
+        ("drop_chunk", (TEXT, A, TEXT, B, C, END), [b"text", A, b"text", C, b"end"]),
+        ("duplicate_chunk", (TEXT, A, TEXT, B, C, END), [b"text", A, b"text", B, B, C, b"end"]),
+        ("odd_bytes", (A, TEXT, B, END, OVER), [A, b"text", B, b"\x01", b"end", b"over"]),
+        ("odd_bytes", (A, END, B, END), [A, b"\x01", b"end", B, b"end"]),
+        ("odd_bytes", (TEXT, END), [b"text", b"end"]),
+        ("silence_on_200", (TEXT, A, END), [b"text", b"\0\0", b"end"]),
+        ("slow_drip", (TEXT, A, END), [b"text", b"a", b"a", b"end"]),
+    ],
+)
+async def test_what_stands_beside_the_audio(name, units, expected):
+    assert await out(name, *units) == expected
+
+
+async def test_a_unit_is_encoded_anew_only_where_its_samples_changed():
+    def wrapped(pcm):
+        return b"<" + pcm + b">"
+
+    unit = Unit(b"( ab )", b"ab", wrapped)
+    assert await out("silence_on_200", unit) == [b"<\0\0>"]
+    assert await out("slow_drip", unit) == [b"<a>", b"<b>"]
+    assert await out("odd_bytes", unit) == [b"( ab )", b"<\x01>"]
+    assert await out("duplicate_chunk", unit, unit) == [b"( ab )"] * 3
 
 
 async def test_what_makes_odd_is_odd():
@@ -79,23 +121,12 @@ async def test_a_stall_comes_after_some_audio(monkeypatch):
 
     monkeypatch.setattr(streams.asyncio, "sleep", sleep)
     got = []
-    async for chunk in transform("stall", stall_s=30.0, sample_rate_hz=24_000)(given(A, B, C)):
-        got.append(chunk)
+    async for unit in transform("stall", Codec(), stall_s=30.0, sample_rate_hz=24_000)(given(A, B, C)):
+        got.append(unit.wire)
     assert slept == [(30.0, [A, B])]
-
-
-def test_the_header_is_one_that_players_read():
-    header = wav_header(16_000)
-    assert len(header) == 44
-    with wave.open(io.BytesIO(header + bytes(320))) as file:
-        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16_000, 1, 2)
-
-
-def test_the_injected_error_has_the_common_shape():
-    assert "injected fault" in json.loads(INJECTED_ERROR)["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["crash_at_c3", "http_500", "swap_streams", "nonsense"])
 def test_what_is_no_fault_of_one_stream(name):
     with pytest.raises(KeyError):
-        transform(name, stall_s=1.0, sample_rate_hz=24_000)
+        transform(name, Codec(), stall_s=1.0, sample_rate_hz=24_000)

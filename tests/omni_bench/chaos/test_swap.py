@@ -9,11 +9,12 @@ import aiohttp
 import pytest
 
 from omni_bench.chaos.streams import StreamCutError
-from omni_bench.chaos.swap import QUEUE_CHUNKS, StreamSwap
+from omni_bench.chaos.swap import QUEUE_UNITS, StreamSwap
+from omni_bench.chaos.units import Unit
 
 
 class Source:
-    """A server's stream: ``put`` a chunk, None for its end, an exception to break off."""
+    """A server's stream: ``put`` a chunk of audio or a unit, None for its end, an exception to break off."""
 
     def __init__(self):
         self.queue = asyncio.Queue()
@@ -24,13 +25,13 @@ class Source:
         for item in items:
             self.queue.put_nowait(item)
 
-    async def chunks(self):
+    async def units(self):
         try:
             while (item := await self.queue.get()) is not None:
                 if isinstance(item, Exception):
                     raise item
                 self.read += 1
-                yield item
+                yield item if isinstance(item, Unit) else Unit(item, b"audio")
         finally:
             self.closed = True
 
@@ -46,10 +47,10 @@ class Client:
         self.task = asyncio.create_task(self._run(swap, source, name))
 
     async def _run(self, swap, source, name):
-        async with contextlib.aclosing(swap.exchange(source.chunks(), name)) as chunks:
+        async with contextlib.aclosing(swap.exchange(source.units(), name)) as units:
             try:
-                async for chunk in chunks:
-                    self.got.append(chunk)
+                async for unit in units:
+                    self.got.append(unit.wire)
                     await self.reading.wait()
             except StreamCutError:
                 self.got.append("cut")
@@ -185,9 +186,67 @@ async def test_alone_nothing_changes():
 async def test_a_client_that_does_not_read_holds_up_its_server():
     swap, a = StreamSwap(), Source()
     one = Client(swap, a, "one", reads=False)
-    a.put(*range(10 * QUEUE_CHUNKS), None)
+    a.put(*range(10 * QUEUE_UNITS), None)
     await settle()
-    assert a.read <= QUEUE_CHUNKS + 3
+    assert a.read <= QUEUE_UNITS + 3
     one.reading.set()
     await one.task
-    assert one.got == list(range(10 * QUEUE_CHUNKS))
+    assert one.got == list(range(10 * QUEUE_UNITS))
+
+
+def own(word):
+    return Unit(word, own=True)
+
+
+END = Unit("end", ends=True)
+
+
+async def test_the_text_of_a_chat_stays_with_it_and_nothing_comes_behind_the_end(pair):
+    _, (a, b), (one, two) = pair
+    a.put(own("text of a"), "a1", own("more"))
+    b.put(own("text of b"), "b1")
+    await settle()
+    assert one.got == ["a0", "text of a", "more", "b1"] and two.got == ["b0", "a1", "text of b"]
+    b.put(END)  # of the audio that one hears
+    await settle()
+    a.put(own("too late"), END, None)
+    b.put(None)
+    await asyncio.gather(one.task, two.task)
+    assert one.got[-2:] == ["b1", "end"] and two.got[-1] == "end"
+
+
+async def test_text_for_a_client_that_has_left_holds_up_nobody(pair):
+    _, (a, b), (one, two) = pair
+    b.put(None)
+    await one.task
+    a.put(*(own("text") for _ in range(3 * QUEUE_UNITS)), "a1", None)
+    await two.task
+    assert two.got == ["b0", "a1"]
+
+
+async def test_a_client_that_leaves_with_its_whole_answer_takes_nothing_from_the_other(pair):
+    """It need not wait for the end of the connection, which may take its time."""
+    _, (a, b), (one, two) = pair
+    a.put("a1", Unit("over", last=True))  # and no end yet
+    await settle()
+    assert two.got == ["b0", "a1", "over"] and not two.task.done()
+    two.task.cancel()
+    b.put("b1", Unit("over", last=True), None)
+    await settle()
+    a.put(None)
+    await one.task
+    assert one.got == ["a0", "b1", "over"] and a.closed and b.closed
+
+
+async def test_whose_audio_has_ended_is_no_partner():
+    """Between two sentences of a WebSocket audio would be out of place."""
+    swap, a, b = StreamSwap(), Source(), Source()
+    one, two = Client(swap, a, "one"), Client(swap, b, "two")
+    a.put("a0", END)
+    await settle()
+    b.put("b0")
+    await settle()
+    b.put("b1", END, None)
+    a.put(Unit("over"), None)
+    await asyncio.gather(one.task, two.task)
+    assert one.got == ["a0", "end", "over"] and two.got == ["b0", "b1", "end"]

@@ -123,6 +123,16 @@ def test_a_transcript_beside_a_text_is_not_a_second_text():
     assert decode(*stream, DONE)[0] == [TextPart("Hello"), AudioPart(b"ab")]
 
 
+def test_a_header_is_no_audio_however_small_the_first_chunks_are():
+    whole = wav(b"abcd", rate=16_000)
+    for size in (1, 5, 11, 43):
+        small = [whole[at : at + size] for at in range(0, len(whole), size)]
+        parts, decoder = decode(*(chunk({"content": b64(one)}, "audio") for one in small), DONE)
+        assert b"".join(part.pcm for part in parts) == b"abcd" and decoder.sample_rate_hz == 16_000, size
+    parts, _ = decode(chunk({"content": b64(b"RIF")}, "audio"), DONE)
+    assert [part.pcm for part in parts] == [b"RIF"], "what was held back is there at the end"
+
+
 def test_a_text_alone_has_no_rate():
     parts, decoder = decode(chunk({"content": "Hi"}), chunk(choice={"finish_reason": "stop"}), usage(1), DONE)
     assert parts == [TextPart("Hi")] and decoder.sample_rate_hz is None

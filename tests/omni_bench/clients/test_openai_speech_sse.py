@@ -83,6 +83,20 @@ def test_the_rate_is_the_stated_one():
     assert SpeechEvents(OPTIONS, 44_100).sample_rate_hz == 44_100
 
 
+@pytest.mark.parametrize("named", [{}, {"response_format": "wav"}])
+def test_a_header_is_no_audio_however_small_the_first_events_are(named):
+    whole = wav(b"abcd", rate=16_000)
+    for size in (1, 5, 11, 43):
+        first = [delta(whole[at : at + size], **named) for at in range(0, 44, size)]
+        pcm, decoder = decode(*first, delta(whole[len(first) * size :], **named), DONE)
+        assert b"".join(pcm) == b"abcd" and decoder.sample_rate_hz == 16_000, size
+
+
+def test_samples_that_begin_like_a_header_are_all_there_at_the_end():
+    assert decode(delta(b"RI"), DONE)[0] == [b"RI"]
+    assert decode(delta(b"R"), delta(b"I"), delta(b"xx"), delta(b"R"), DONE)[0] == [b"RIxx", b"R"]
+
+
 FAILURES = [
     ([], "disconnected", "without speech.audio.done"),
     ([delta(b"ab")], "disconnected", "without speech.audio.done"),

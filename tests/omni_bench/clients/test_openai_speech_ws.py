@@ -18,6 +18,7 @@ from omni_bench.clients.openai_speech_ws import SpeechMessages, build_body, enco
 from omni_bench.clients.pool import WireOptions
 from omni_bench.config.schema import ClientConfig
 from omni_bench.datasets.prompt import Prompt
+from reference_impl.wire import wav_header
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=1.0)
 PROMPT = Prompt("p", "Two\nlines.", None, None, "en")
@@ -73,6 +74,16 @@ def test_audio_as_text_beside_the_times_of_words():
     chunk = message("audio.chunk", audio_b64=base64.b64encode(b"ab").decode(), timestamps=None)
     last = message("audio.chunk", audio_b64="", timestamps=[])
     assert decode(START, chunk, last, END, OVER)[0] == [b"ab"]
+
+
+def test_a_header_is_no_audio_however_small_the_first_messages_are():
+    whole = wav_header(16_000, None) + b"abcd"
+    for size in (1, 5, 11, 43):
+        small = [whole[at : at + size] for at in range(0, len(whole), size)]
+        for before in ([], [message("audio.start"), b"bare", END]):
+            pcm, decoder = decode(*before, message("audio.start"), *small, END, OVER)
+            assert b"".join(pcm).removeprefix(b"bare") == b"abcd" and decoder.sample_rate_hz == 16_000, size
+    assert decode(START, b"RI", END, START, b"RIFF", END, OVER)[0] == [b"RI", b"RIFF"]
 
 
 def test_types_it_does_not_know_are_skipped():
@@ -246,6 +257,19 @@ async def test_a_server_without_the_form(ask):
 async def test_a_server_that_is_not_there(send, unused_tcp_port):
     timeline, _ = await send(unused_tcp_port, kind="openai_speech_ws")
     assert timeline.error.kind == "connect" and timeline.headers_ns is None
+
+
+async def test_a_handshake_that_is_dropped_is_a_failure_and_not_tried_again(send):
+    seen = []
+
+    async def drop(reader, writer):
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    server = await asyncio.start_server(drop, "127.0.0.1", 0)
+    async with server:
+        timeline, _ = await send(server.sockets[0].getsockname()[1], kind="openai_speech_ws")
+    assert timeline.error.kind == "disconnected" and len(seen) == 1
 
 
 async def test_a_failure_is_stamped_before_the_close_which_a_server_may_let_wait(talk, monkeypatch):

@@ -143,15 +143,54 @@ def test_bare_payloads_are_samples():
     payload.end()
 
 
-def test_one_container_over_all_payloads_and_one_each():
+def payloads(*parts, name=None):
+    payload = AudioPayload()
+    samples = b"".join(payload.decode(part, name) for part in parts)
+    return samples + payload.end(), payload.sample_rate_hz
+
+
+@pytest.mark.parametrize("name", [None, "wav", "pcm"])  # a server may call it what it likes
+def test_one_container_over_all_payloads_however_small_they_are(name):
     whole = riff(form(rate=16_000), data())
-    for cut in range(12, len(whole)):
-        over_all = AudioPayload()
-        assert over_all.decode(whole[:cut]) + over_all.decode(whole[cut:]) == SAMPLES
-        assert over_all.sample_rate_hz == 16_000
-    for cut in range(len(whole)):  # half a header is only known for one by its name
-        named = AudioPayload()
-        assert named.decode(whole[:cut], "wav") + named.decode(whole[cut:], "wav") == SAMPLES
+    for cut in range(len(whole) + 1):
+        assert payloads(whole[:cut], whole[cut:], name=name) == (SAMPLES, 16_000), cut
+        for size in (1, 3):
+            small = [whole[at : at + size] for at in range(0, cut, size)]
+            assert payloads(*small, whole[len(b"".join(small)) :], name=name) == (SAMPLES, 16_000), (cut, size)
+
+
+@given(st.lists(st.integers(0, 130), max_size=12))
+def test_containers_one_after_another_however_they_are_cut(cuts):
+    """Where each says its size the next one is seen for what it is."""
+    whole = riff(form(), data(b"ab", size=2)) + riff(form(), data(b"cd", size=2)) + riff(form(), data(b"ef", size=2))
+    ends = [46, 92, 138]  # a payload holds one container at most
+    edges = sorted({0, *(cut for cut in cuts if cut < 138), *ends})
+    assert payloads(*(whole[at:end] for at, end in pairwise(edges))) == (b"abcdef", 24_000)
+
+
+@pytest.mark.parametrize("samples", [b"R", b"RIFF", b"RIFF\1\2\3\4WAV", b"RIFF\1\2\3\4WAVX", b"RIRIFF", b"RRRRRR"])
+def test_samples_that_begin_like_a_container(samples):
+    for cut in range(len(samples) + 1):
+        assert payloads(samples[:cut], samples[cut:]) == (samples, None)
+    assert payloads(*(samples[at : at + 1] for at in range(len(samples)))) == (samples, None)
+    whole = riff(form(), data())
+    assert payloads(samples, whole) == (samples + SAMPLES, 24_000), "what was held is not taken for a part of it"
+
+
+def test_once_samples_have_come_none_is_held_back():
+    payload = AudioPayload()
+    assert [payload.decode(one) for one in (b"R", b"x", b"R", b"RIFF", b"I")] == [b"", b"Rx", b"R", b"RIFF", b"I"]
+    assert payload.end() == b""
+
+
+def test_half_a_header_is_no_audio_where_a_wav_was_named():
+    payload = AudioPayload()
+    assert payload.decode(b"RIFF", "wav") == b""
+    with pytest.raises(WireFailure, match="ends within its WAV header"):
+        payload.end()
+
+
+def test_a_container_each():
     each = AudioPayload()
     parts = [riff(form(), data(b"ab", size=2)), riff(form(), data(b"cd")), riff(form(), data(b"ef", size=2))]
     assert [each.decode(part, "wav") for part in parts] == [b"ab", b"cd", b"ef"]

@@ -66,3 +66,10 @@ def test_metrics_that_could_not_be_read():
     metrics = {"problem": "HTTP 404", "series": {}, "left_out": 0}
     assert server_section(run_with(server_metrics=metrics)) == "Its /metrics: n/a (HTTP 404)."
     assert server_section(run_with(server_metrics={"problem": None, "series": {}, "left_out": 0})) is None
+
+
+def test_metrics_that_are_not_whole():
+    cut = {"problem": None, "series": {}, "left_out": 0, "cut": "the answer after the levels was cut"}
+    sentence = "Its /metrics are not whole: the answer after the levels was cut."
+    assert server_section(run_with(server_metrics=cut)) == sentence
+    assert server_section(run_with(server_metrics=cut | {"series": {"s": {"increase": 1.0}}})).endswith(sentence)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from omni_bench.targets.probe import MAX_BODY_BYTES
+from omni_bench.targets import probe, server_metrics
 from omni_bench.targets.server_metrics import MAX_SERIES, Scrape, differences, parse, preemptions, scrape
 
 BEFORE = """\
@@ -62,6 +62,7 @@ def test_what_moved_by_kind():
             'vllm_omni:audio_ttfp_s{stage="2"}': {"count": 4.0, "sum": 1.0, "mean": 0.25},
         },
         "left_out": 0,
+        "cut": None,
     }
     assert preemptions(found) == 3
 
@@ -97,7 +98,8 @@ def test_too_many_series_are_counted_and_long_labels_cut():
 
 
 def test_one_scrape_that_failed_is_told():
-    assert differences(Scrape({}), Scrape({}, "HTTP 404")) == {"problem": "HTTP 404", "series": {}, "left_out": 0}
+    found = differences(Scrape({}), Scrape({}, "HTTP 404"))
+    assert found == {"problem": "HTTP 404", "series": {}, "left_out": 0, "cut": None}
     assert differences(Scrape({}, "no"), Scrape({}))["problem"] == "no"
 
 
@@ -117,7 +119,7 @@ def serve():
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}"
 
     yield start
@@ -143,7 +145,55 @@ def test_no_metrics_at_all(serve):
     assert scrape("http://127.0.0.1:1").problem
 
 
-def test_a_huge_exposition_is_read_to_its_bound(serve):
+@pytest.fixture
+def bound(monkeypatch):
+    """``bound(n)``: no more than ``n`` bytes of an answer are read."""
+
+    def set_to(limit_bytes):
+        monkeypatch.setattr(probe, "MAX_BODY_BYTES", limit_bytes)
+        monkeypatch.setattr(server_metrics, "MAX_BODY_BYTES", limit_bytes)
+
+    return set_to
+
+
+def test_a_huge_exposition_is_read_to_its_bound_and_that_is_told(serve, bound):
+    assert server_metrics.MAX_BODY_BYTES == probe.MAX_BODY_BYTES == 1 << 20
+    bound(2000)
     line = b'huge{n="%06d"} 1\n'
-    found = scrape(serve(b"".join(line % number for number in range(2 * MAX_BODY_BYTES // len(line % 0)))))
-    assert found.problem is None and len(found.series) == MAX_BODY_BYTES // len(line % 0)
+    found = scrape(serve(b"".join(line % number for number in range(500))))
+    assert found.problem is None and found.is_cut and len(found.series) == 2000 // len(line % 0)
+    whole = scrape(serve(line % 0))
+    assert not whole.is_cut
+    told = "only the first 2000 bytes of /metrics were read"
+    assert differences(whole, found)["cut"] == f"{told} after the levels"
+    assert differences(found, whole)["cut"] == f"{told} before the levels"
+    assert differences(found, found)["cut"] == f"{told} before and after the levels"
+    assert differences(whole, whole)["cut"] is None
+    assert json.dumps(differences(found, found))
+
+
+def test_half_a_line_is_no_number(serve, bound):
+    """Wherever the bound falls, even where what is left of a number is a number."""
+    first, last = b"a_total 1\n", b'x_total{a="b"} 1234567890\n'
+    url = serve(first + last)
+    for cut_at in range(len(last)):
+        bound(len(first) + cut_at)
+        found = scrape(url)
+        assert found.is_cut and set(found.series) == {"a_total"} and found.problem is None, cut_at
+
+
+def test_half_a_distribution_is_none(serve, bound):
+    whole = b"# TYPE a histogram\na_count 3\na_sum 1\n# TYPE x histogram\nx_count 6\n"
+    bound(len(whole))
+    found = scrape(serve(whole + b"x_sum 1.5\n"))
+    assert found.is_cut and set(found.series) == {"a"}
+
+
+def test_a_series_that_may_have_been_cut_off_has_no_difference():
+    before, after = Scrape(parse(BEFORE)), Scrape(parse(AFTER))
+    first_lines = Scrape(parse(BEFORE.partition("# TYPE vllm_omni:")[0]), is_cut=True)
+    found = differences(first_lines, after)
+    assert set(found["series"]) == {'vllm:num_preemptions{engine="0",model_name="m"}'}
+    assert preemptions(found) == 3
+    found = differences(before, first_lines)
+    assert found["series"] == {} and found["cut"]
