@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
-from omni_bench.run.orchestrate import print_summary
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.redo import judge_again
+from omni_bench.run.summary import print_summary
 
 
 def judge_command(path: str, overrides: Sequence[str]) -> int:
@@ -18,5 +18,5 @@ def judge_command(path: str, overrides: Sequence[str]) -> int:
     """
     with RunProgress() as progress:
         folder, run = judge_again(Path(path), overrides, progress)
-    print_summary(run, folder)
+    print_summary(run, folder.report_md)
     return EXIT_OK if run["valid"] else EXIT_INVALID

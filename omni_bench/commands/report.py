@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
-from omni_bench.run.orchestrate import print_summary
 from omni_bench.run.redo import redraw
+from omni_bench.run.summary import print_summary
 
 
 def report_command(runs: Sequence[str]) -> int:
@@ -15,7 +15,7 @@ def report_command(runs: Sequence[str]) -> int:
     code = EXIT_OK
     for path in runs:
         folder, run = redraw(Path(path))
-        print_summary(run, folder)
+        print_summary(run, folder.report_md)
         if not run["valid"]:
             code = EXIT_INVALID
     return code

@@ -108,7 +108,7 @@ def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int
     from statistics import median
 
     from reference_impl.closed_loop import closed_loop, text_of
-    from reference_impl.engine import build_engine
+    from reference_impl.starting import build_engine
 
     if max(concurrency) > settings.max_batch:
         raise ConfigError(

@@ -1,11 +1,11 @@
-"""What was heard in both arms: WER, corruption flags, cross-talk, parity. Of all runs, the invalid ones too."""
+"""What was heard in both arms: WER or CER, corruption flags, cross-talk, parity. Of all runs, the invalid ones too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.compare.result import Accuracy, LevelWer
-from omni_bench.compare.views import RunView
+from omni_bench.compare.result import AND, Accuracy, LevelWer, common_rate
+from omni_bench.compare.views import RequestView, RunView
 from omni_bench.stats.accuracy import compare_flags, wer_difference
 from omni_bench.stats.length_guard import UtteranceKey
 
@@ -17,12 +17,14 @@ def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels
     arms = (before, after)
     have_requests = all(run.requests is not None for run in (*before, *after))
     flags = wer = None
-    if have_requests:
-        flags = compare_flags(*([_flags(run) for run in arm] for arm in arms))
-        wer = wer_difference(*(_edits(arm) for arm in arms))
+    rates = (_rate(before), _rate(after))
+    if have_requests and common_rate(rates) is not None:
+        flags = compare_flags(*([_flags(run, levels) for run in arm] for arm in arms))
+        wer = wer_difference(*(_edits(arm, levels) for arm in arms))
     hits = [_count(run, levels, "cross_talk_hits") for run in after]
     checked = [count for count in hits if count is not None]
     return Accuracy(
+        rates=rates,
         levels=tuple(LevelWer(level, _wer(before, [level]), _wer(after, [level])) for level in levels),
         wer_before=_wer(before, levels),
         wer_after=_wer(after, levels),
@@ -50,14 +52,23 @@ def hard_failures(accuracy: Accuracy, runs: int) -> list[str]:
     return [f"cross-talk repeats: {accuracy.cross_talk_after} hits, in {hits} of {runs} runs of after"]
 
 
-def _flags(run: RunView) -> dict[UtteranceKey, bool | None]:
-    return {request.key: request.corrupted for request in run.requests or ()}
+def _rate(arm: Sequence[RunView]) -> str | None:
+    """What errors are counted by in an arm; "WER and CER" of one whose runs differ; None without a judge."""
+    return AND.join(sorted({run.facts.rate for run in arm if run.facts.rate is not None}, reverse=True)) or None
 
 
-def _edits(arm: Sequence[RunView]) -> dict[UtteranceKey, tuple[int, int]]:
+def _flags(run: RunView, levels: Sequence[int]) -> dict[UtteranceKey, bool | None]:
+    return {request.key: request.corrupted for request in _of(run, levels)}
+
+
+def _of(run: RunView, levels: Sequence[int]) -> list[RequestView]:
+    return [request for request in run.requests or () if request.key.concurrency in levels]
+
+
+def _edits(arm: Sequence[RunView], levels: Sequence[int]) -> dict[UtteranceKey, tuple[int, int]]:
     """Word edits and reference words of each utterance that every run of the arm has judged, summed over the runs."""
     judged = [
-        {request.key: (request.edits, request.words) for request in run.requests or () if request.edits is not None}
+        {request.key: (request.edits, request.words) for request in _of(run, levels) if request.edits is not None}
         for run in arm
     ]
     shared = set.intersection(*(set(one) for one in judged)) if judged else set()
@@ -65,7 +76,9 @@ def _edits(arm: Sequence[RunView]) -> dict[UtteranceKey, tuple[int, int]]:
 
 
 def _wer(arm: Sequence[RunView], levels: Sequence[int]) -> float | None:
-    """Corpus WER over the runs and levels; None if any of them was not judged."""
+    """Corpus WER (or CER) over the runs and levels; None if any of them was not judged, or they differ in the rate."""
+    if len({run.facts.rate for run in arm}) > 1:
+        return None
     found = [view.accuracy for run in arm for level in levels if (view := run.level(level)) is not None]
     known = [accuracy for accuracy in found if accuracy is not None and accuracy["words"]]
     if not found or len(known) < len(found):

@@ -16,7 +16,8 @@ from omni_bench.compare.comparability import check_comparable, common_concurrenc
 from omni_bench.compare.keys import Difference, differences_of_all
 from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
 from omni_bench.compare.views import OMNI_BENCH, RunView
-from omni_bench.levels import Level, listed_levels, short_title
+from omni_bench.levels import Level, level_value, listed_levels, short_title
+from omni_bench.report.format import NA
 from omni_bench.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
 from omni_bench.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
@@ -59,9 +60,9 @@ def compare_runs(
         alpha=alpha,
         levels=levels,
         requests=tuple((level, _fewest_requests(pairs, level)) for level in levels),
-        hardware=before[0].facts.hardware,
-        prompts=before[0].facts.prompts,
-        judge=before[0].facts.judge,
+        hardware=_of_both(before, after, "hardware"),
+        prompts=_of_both(before, after, "prompts"),
+        judge=_of_both(before, after, "judge"),
         settings=tuple(differences_of_all([run.settings for run in before], [run.settings for run in after])),
         versions=tuple(differences_of_all([run.versions for run in before], [run.versions for run in after])),
         forced=tuple(forced),
@@ -87,7 +88,7 @@ def _advisory(
     if any(run.kind != OMNI_BENCH for run in (*before, *after)):
         reasons.append(NO_REQUESTS)
     if len(before) > 1 and 0 < used < FULL_PAIRS:
-        reasons.append(f"{used} pairs, {FULL_PAIRS} are needed")
+        reasons.append(f"{used} pair{'' if used == 1 else 's'}, {FULL_PAIRS} are needed")
     if forced:
         reasons.append("comparability keys differ")
     return tuple(reasons)
@@ -160,6 +161,12 @@ def _arm(runs: Sequence[RunView]) -> Arm:
     )
 
 
+def _of_both(before: Sequence[RunView], after: Sequence[RunView], fact: str) -> str | None:
+    """A text about both arms; of the first runs with an arrow between them where they differ (--force)."""
+    first, second = (getattr(runs[0].facts, fact) for runs in (before, after))
+    return first if first == second else f"{first or NA} → {second or NA}"
+
+
 def _fewest_requests(pairs: Sequence[Pair], level: Level) -> int:
     return min(view.requests for pair in pairs for run in pair if (view := run.level(level)) is not None)
 
@@ -182,6 +189,25 @@ def _notes(
 ) -> tuple[str, ...]:
     runs = (*before, *after)
     notes = []
+    if left_out := [
+        level
+        for level in sorted({one.concurrency for run in runs for one in run.levels}, key=level_value)
+        if level not in levels
+    ]:
+        notes.append(f"Left out, as not every run has it: {listed_levels(left_out)}.")
+    searched = [[run.facts.highest_rate or NA for run in arm] for arm in (before, after)]
+    if any(run.facts.highest_rate is not None for run in runs):
+        notes.append(
+            f"Rate search: the highest rate that holds is {' → '.join(', '.join(arm) for arm in searched)}. "
+            "The rows are of the rates that hold in every run."
+        )
+    if accuracy.rate is None:
+        named = " before, ".join(rate or NA for rate in accuracy.rates)
+        notes.append(
+            f"Errors are counted by other units ({named} after), so that neither rates nor flags are compared."
+        )
+    elif accuracy.rate == "CER":
+        notes.append("CER: errors are counted by character, as words are not written apart in this language.")
     if any(run == other for run in before for other in after):
         notes.append("A run stands on both sides: it is compared with itself.")
     if any(run.kind == OMNI_BENCH and run.requests is None for run in runs):

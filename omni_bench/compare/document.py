@@ -17,7 +17,7 @@ from omni_bench.levels import level_fields
 from omni_bench.stats.verdicts import PrimaryVerdict
 from omni_bench.text import shorten
 
-COMPARE_SCHEMA_VERSION = "1.0"
+COMPARE_SCHEMA_VERSION = "1.1"
 _MAX_LISTED = 5
 
 
@@ -86,6 +86,7 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         ],
         "accuracy": {
             **asdict(comparison.accuracy),
+            "rates": list(comparison.accuracy.rates),
             "levels": [{**asdict(level), **level_fields(level.concurrency)} for level in comparison.accuracy.levels],
             "worse": comparison.accuracy_worse,
         },

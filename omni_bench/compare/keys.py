@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from omni_bench.config.schema import AsrConfig, ClientConfig, LoadConfig, ReferenceConfig, TargetConfig
@@ -97,6 +98,24 @@ def versions_of(run: Mapping[str, Any]) -> dict[str, Any]:
         found |= {f"server.package.{name}": version for name, version in (own.get("packages") or {}).items()}
         found["server.python"] = own.get("python")
     return found
+
+
+@cache
+def schema_defaults() -> Mapping[str, Any]:
+    """Keys and settings of the configuration, by name, with the values that they have unless somebody sets them."""
+    nothing: Mapping[str, Any] = {"config": {}}
+    groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig}
+    groups |= {"target": TargetConfig, "reference": ReferenceConfig}
+    return {key: value for name, schema in groups.items() for key, value in _group(nothing, name, schema).items()}
+
+
+def as_known_now(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """``stored`` keys or settings of an older omni-bench, with the defaults of those that only ``now`` has.
+
+    A default is how a version behaved that did not know the setting yet.
+    """
+    defaults = schema_defaults()
+    return dict(stored) | {name: defaults[name] for name in now if name not in stored and name in defaults}
 
 
 def order_of(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from omni_bench.compare.keys import comparability_keys, order_of, settings_of, v
 from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.levels import Level, level_of, level_title
-from omni_bench.report.format import hardware_name, target_name
+from omni_bench.levels import Level, Rate, level_of, level_title
+from omni_bench.report.format import NA, hardware_name, target_name
+from omni_bench.report.table import error_rate
 from omni_bench.report.utterances import score_of
 from omni_bench.run.results import read_results
 from omni_bench.stats.length_guard import UtteranceKey
@@ -59,7 +60,11 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
     """The view of a run.json (valid by its schema). ``requests``: None without per-request data."""
     provenance = run["provenance"]
     prompts, judge, target = provenance["prompts"], provenance["judge"], provenance["target"]
-    levels = tuple(_level(level) for level in sorted(run["levels"], key=level_of))
+    search = run.get("rate_search")
+    measured = sorted(run["levels"], key=level_of)
+    if search is not None:  # beyond the limit, a server that refuses is what the search was after, and no measurement
+        measured = [level for level in measured if (level.get("probe") or {}).get("holds")]
+    levels = tuple(map(_level, measured))
     of_levels = {f"{level_title(level.concurrency)}: {reason}" for level in levels for reason in level.why}
     own = tuple(reason for reason in run["invalid_reasons"] if reason not in of_levels)
     if not run["valid"] and not own and not of_levels:
@@ -83,9 +88,15 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
             prompts=f"{prompts['dataset']} ({prompts['locale']}), {prompts.get('measured', prompts['count'])} prompts, "
             f"sha256 {(prompts['sha256'] or 'n/a')[:12]}",
             judge=judge["name"] if judge else None,
+            rate=error_rate(run) if judge else None,
+            highest_rate=None if search is None else _highest(search),
             command=tuple(provenance["command"]),
         ),
     )
+
+
+def _highest(search: Mapping[str, Any]) -> str:
+    return NA if search["highest_hz"] is None else str(Rate(search["highest_hz"]))
 
 
 def _level(level: Mapping[str, Any]) -> LevelView:

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from omni_bench.compare.keys import Difference, shown
 from omni_bench.compare.result import SINGLE_RUNS, Arm, Cell, Comparison, Mark, Outcome
 from omni_bench.compare.rows import (
-    HEADERS,
     METRIC_NAMES,
     accuracy_rows,
     cell_rows,
     detail_table,
+    headers,
     interval_text,
     percentile_table,
+    points_text,
     primary_row,
-    signed_percent,
 )
 from omni_bench.levels import listed_levels
-from omni_bench.report.format import NA, code_block, escape_markdown
+from omni_bench.report.format import NA, code_block, escape_markdown, p_text, percent, signed_percent
 from omni_bench.report.table import markdown_table
 from omni_bench.stats.verdicts import FULL_PAIRS, PrimaryVerdict
 
@@ -52,6 +52,7 @@ def verdict_line(comparison: Comparison) -> str:
     said = [
         *(f"**{escape_markdown(failure)}**" for failure in comparison.failures),
         *([_flags_line(comparison)] if comparison.accuracy_worse else []),
+        *_rate_line(comparison),
         *(primary_line(primary) for primary in comparison.primaries),
     ]
     return f"{first}: {'; '.join(said)}." + _invalid_lines(comparison)
@@ -75,11 +76,22 @@ def primary_line(primary: PrimaryVerdict) -> str:
     return f"{text} (detectable: {detectable})"
 
 
+def _rate_line(comparison: Comparison) -> list[str]:
+    """That the rate of errors rose, if its interval says so: no verdict on speed is to be read without it."""
+    accuracy = comparison.accuracy
+    if accuracy.wer is None or accuracy.wer.low <= 0:
+        return []
+    return [
+        f"**higher {accuracy.rate}**: {percent(accuracy.wer.before)} → {percent(accuracy.wer.after)} "
+        f"({points_text(accuracy.wer)})"
+    ]
+
+
 def _flags_line(comparison: Comparison) -> str:
     flags = comparison.accuracy.flags
     assert flags is not None
     counts = f"{flags.before} → {flags.after} of {flags.utterances}"
-    return f"**more corrupted utterances**: {counts} (McNemar p = {flags.p:.2g})"
+    return f"**more corrupted utterances**: {counts} (McNemar {p_text(flags.p)})"
 
 
 def _invalid_lines(comparison: Comparison) -> str:
@@ -148,7 +160,7 @@ def _table(comparison: Comparison) -> str:
         if metric in primaries:
             rows.append(primary_row(comparison, primaries[metric]))
         rows += cell_rows(of_metric, comparison)
-    return markdown_table(HEADERS, [*rows, *accuracy_rows(comparison)], left=(0, 7))
+    return markdown_table(headers(comparison), [*rows, *accuracy_rows(comparison)], left=(0, 7))
 
 
 def _legend(comparison: Comparison) -> str:

@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from omni_bench.compare.result import Comparison
-from omni_bench.compare.rows import metric_label, signed_percent
+from omni_bench.compare.rows import metric_label
 from omni_bench.compare.views import RunView
 from omni_bench.levels import Level, axis_label, level_value, short_title
+from omni_bench.report.format import signed_percent
 from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
 from omni_bench.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.store.files import write_atomically
@@ -189,7 +190,8 @@ def _nothing(axes: Axes) -> None:
 
 
 def _title(comparison: Comparison) -> str:
-    pairs = f"{len(comparison.used) or comparison.pairs} pair" + ("s" if comparison.pairs > 1 else "")
+    drawn = len(comparison.used) or comparison.pairs
+    pairs = f"{drawn} pair{'' if drawn == 1 else 's'}"
     text = f"{comparison.outcome} · {pairs} · {comparison.hardware or 'n/a'}"
     return text.replace("$", r"\$")
 

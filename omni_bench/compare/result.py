@@ -14,6 +14,14 @@ from omni_bench.stats.verdicts import PrimaryVerdict
 SINGLE_RUNS = "single runs"
 NO_REQUESTS = "no per-request data"
 
+AND = " and "
+
+
+def common_rate(rates: tuple[str | None, str | None]) -> str | None:
+    """What both arms count errors by: "WER" (also where nothing was judged) or "CER"; None if they differ."""
+    known = {rate for rate in rates if rate is not None} or {"WER"}
+    return known.pop() if len(known) == 1 and not any(AND in rate for rate in known) else None
+
 
 class Outcome(StrEnum):
     """How a comparison ends."""
@@ -88,7 +96,7 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class LevelWer:
-    """Corpus WER of a level in both arms, over all runs; None without a judge."""
+    """Corpus WER (or CER) of a level in both arms, over all runs; None without a judge."""
 
     concurrency: Level
     before: float | None
@@ -99,10 +107,13 @@ class LevelWer:
 class Accuracy:
     """What was heard in both arms. Counts are of all runs of an arm; None where it was not checked.
 
+    ``rates``: what errors are counted by in each arm, "WER" (words) or "CER" (characters); None without a judge. Where
+    they differ (--force), ``wer`` and ``flags`` are None: the two are not compared.
     ``wer_before``/``wer_after`` are of all runs and levels; ``wer`` has the difference over utterances that both arms
     have, with its interval, None without per-request data. ``cross_talk_runs``: runs of after with a hit.
     """
 
+    rates: tuple[str | None, str | None]
     levels: tuple[LevelWer, ...]
     wer_before: float | None
     wer_after: float | None
@@ -113,6 +124,11 @@ class Accuracy:
     cross_talk_runs: int | None
     parity_before: int | None
     parity_after: int | None
+
+    @property
+    def rate(self) -> str | None:
+        """The rate of both arms; None if they differ in it. WER where nothing was judged."""
+        return common_rate(self.rates)
 
 
 @dataclass(frozen=True)

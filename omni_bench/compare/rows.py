@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Cell, Comparison, Mark
+from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Cell, Comparison, Mark
+from omni_bench.levels import is_open_loop
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.report.format import NA, count, milliseconds, number, percent
+from omni_bench.report.format import (
+    NA,
+    count,
+    milliseconds,
+    number,
+    p_text,
+    percent,
+    probability,
+    signed,
+    signed_percent,
+)
 from omni_bench.report.table import markdown_table
+from omni_bench.stats.accuracy import WerDifference
+from omni_bench.stats.length_guard import TEXT_PRIMARIES
 from omni_bench.stats.verdicts import PrimaryVerdict, Verdict
 
 HEADERS = ("metric", "c", "before", "after", "delta", "%", "interval (%)", "verdict")
@@ -28,14 +41,19 @@ NOTHING = "–"
 UP, DOWN, LEVEL = "↑", "↓", "→"
 
 
-def signed_percent(fraction: float | None) -> str:
-    """``+8.1 %``; n/a for None."""
-    return NA if fraction is None else f"{100 * fraction:+.1f} %"
+def headers(comparison: Comparison) -> tuple[str, ...]:
+    """:data:`HEADERS`, with the name of the levels: rates of an open loop are no concurrencies."""
+    return (HEADERS[0], level_header(comparison), *HEADERS[2:])
+
+
+def level_header(comparison: Comparison) -> str:
+    """What stands above the levels: "c", or "rate" in an open loop."""
+    return "rate" if is_open_loop(comparison.levels) else "c"
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
     """``[+6.0, +10.3]`` in percent; n/a for None."""
-    return NA if interval is None else f"[{100 * interval[0]:+.1f}, {100 * interval[1]:+.1f}]"
+    return NA if interval is None else f"[{signed(100 * interval[0], 1)}, {signed(100 * interval[1], 1)}]"
 
 
 def metric_label(metric: str) -> str:
@@ -104,7 +122,9 @@ def value_text(metric: str, value: float | None) -> str:
 
 
 def _signed(metric: str, value: float | None) -> str:
-    text = value_text(metric, value) if METRICS[metric].unit == "ms" else number(value, 3)
+    if METRICS[metric].unit == "ms":
+        return signed(value, 1 if value is not None and abs(value) < 99.95 else 0)
+    text = number(value, 3)
     return text if value is None or value < 0 or text == NA else f"+{text}"
 
 
@@ -123,42 +143,54 @@ def _arrow(change: float | None) -> str:
 
 
 def accuracy_rows(comparison: Comparison) -> list[list[str]]:
-    """WER, corrupted utterances, cross-talk and parity of both arms; n/a for what was not checked."""
+    """WER or CER, corrupted utterances, cross-talk and parity of both arms; n/a for what was not checked.
+
+    None of them is of a text: a comparison of text alone has no such rows.
+    """
     accuracy = comparison.accuracy
-    wer, flags = accuracy.wer, accuracy.flags
-    points = None if wer is None else f"[{100 * wer.low:+.2f}, {100 * wer.high:+.2f}] points"
-    difference = None
-    if accuracy.wer_before is not None and accuracy.wer_after is not None:
-        difference = accuracy.wer_after - accuracy.wer_before
-    if wer is None:
-        said = NA if difference is None else "not tested"
-    else:
-        said = f"{UP} worse" if wer.low > 0 else f"{DOWN} better" if wer.high < 0 else f"{LEVEL} {Mark.NOTHING}"
-    rows = [
-        [
-            "WER",
-            "all",
-            percent(accuracy.wer_before),
-            percent(accuracy.wer_after),
-            NA if difference is None else f"{100 * difference:+.2f} points",
-            NOTHING,
-            points or NA,
-            said,
-        ]
-    ]
+    flags = accuracy.flags
+    if tuple(primary.metric for primary in comparison.primaries) == TEXT_PRIMARIES and not any(accuracy.rates):
+        return []
     before, after = (flags.before, flags.after) if flags is not None else (None, None)
     tested = NA
     if flags is not None:
         direction = f"{LEVEL} {Mark.NOTHING}"
         if flags.p < 0.05:
             direction = f"{UP} **worse**" if flags.worse > flags.better else f"{DOWN} better"
-        tested = f"{direction} (McNemar p = {number(flags.p, 2)})"
-    rows.append(_count_row("corrupted utterances", before, after, tested))
+        tested = f"{direction} (McNemar {p_text(flags.p)})"
+    rows = [_rate_row(accuracy), _count_row("corrupted utterances", before, after, tested)]
     cross_talk = (accuracy.cross_talk_before, accuracy.cross_talk_after)
     rows.append(_count_row("cross-talk hits", *cross_talk, _counts_said(*cross_talk, bool(comparison.failures))))
     parity = (accuracy.parity_before, accuracy.parity_after)
     rows.append(_count_row("parity mismatches", *parity, _counts_said(*parity, False)))
     return rows
+
+
+def points_text(wer: WerDifference) -> str:
+    """``[+3.57, +28.57] points``."""
+    return f"[{signed(100 * wer.low, 2)}, {signed(100 * wer.high, 2)}] points"
+
+
+def _rate_row(accuracy: Accuracy) -> list[str]:
+    before, after, wer = accuracy.wer_before, accuracy.wer_after, accuracy.wer
+    if accuracy.rate is None:
+        values = [f"{rate} {percent(value)}" for rate, value in zip(accuracy.rates, (before, after), strict=True)]
+        return ["errors", "all", *values, NA, NOTHING, NA, "not compared: not the same rate"]
+    difference = None if before is None or after is None else 100 * (after - before)
+    if wer is None:
+        said = NA if difference is None else "not tested"
+    else:
+        said = f"{UP} worse" if wer.low > 0 else f"{DOWN} better" if wer.high < 0 else f"{LEVEL} {Mark.NOTHING}"
+    return [
+        accuracy.rate,
+        "all",
+        percent(before),
+        percent(after),
+        NA if difference is None else f"{signed(difference, 2)} points",
+        NOTHING,
+        NA if wer is None else points_text(wer),
+        said,
+    ]
 
 
 def _count_row(name: str, before: int | None, after: int | None, said: str) -> list[str]:
@@ -169,15 +201,18 @@ def _count_row(name: str, before: int | None, after: int | None, said: str) -> l
 def _counts_said(before: int | None, after: int | None, failure: bool) -> str:
     if after is None:
         return NA
+    arrow = "" if before is None else f"{LEVEL} " if after == before else f"{UP} " if after > before else f"{DOWN} "
     if failure:
-        return f"{UP} **HARD FAILURE**"
-    if after and (before is None or after > before):
-        return f"{UP} look at it"
-    return "none" if not after else f"{LEVEL} as before" if after == before else f"{DOWN} fewer"
+        return f"{arrow}**HARD FAILURE**"
+    if after and before is None:
+        return "look at it: before was not checked"
+    if not after:
+        return "none"
+    return f"{arrow}{'look at it' if after > before else 'as before' if after == before else 'fewer'}"
 
 
 def detail_table(comparison: Comparison) -> str:
-    """The test of every cell, and the WER of every level."""
+    """The test of every cell, and the WER or CER of every level."""
     rows = [
         [
             metric_label(cell.metric),
@@ -185,18 +220,22 @@ def detail_table(comparison: Comparison) -> str:
             str(cell.pairs),
             signed_percent(cell.change),
             interval_text(cell.interval),
-            number(cell.p, 2),
-            number(cell.p_adjusted, 2),
+            probability(cell.p),
+            probability(cell.p_adjusted),
         ]
         for cell in comparison.cells
     ]
-    table = markdown_table(("metric", "c", "pairs", "%", "interval (%)", "p", "p adjusted"), rows, left=(0,))
-    wer = [
-        [str(level.concurrency), percent(level.before), percent(level.after)]
-        for level in comparison.accuracy.levels
-        if level.before is not None or level.after is not None
+    level = level_header(comparison)
+    table = markdown_table(("metric", level, "pairs", "%", "interval (%)", "p", "p adjusted"), rows, left=(0,))
+    accuracy = comparison.accuracy
+    rates = [
+        [str(one.concurrency), percent(one.before), percent(one.after)]
+        for one in accuracy.levels
+        if one.before is not None or one.after is not None
     ]
-    return f"{table}\n\n{markdown_table(('c', 'WER before', 'WER after'), wer)}" if wer else table
+    names = (rate or accuracy.rate or "WER" for rate in accuracy.rates)
+    heads = (f"{name} {side}" for name, side in zip(names, ("before", "after"), strict=True))
+    return f"{table}\n\n{markdown_table((level, *heads), rates)}" if rates else table
 
 
 def percentile_table(comparison: Comparison) -> str | None:
@@ -215,4 +254,4 @@ def percentile_table(comparison: Comparison) -> str | None:
         ]
         for one in comparison.percentiles
     ]
-    return markdown_table(("metric", "c", *names), rows, left=(0,))
+    return markdown_table(("metric", level_header(comparison), *names), rows, left=(0,))

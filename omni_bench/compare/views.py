@@ -87,13 +87,19 @@ class RunView:
 
 @dataclass(frozen=True)
 class Facts:
-    """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown."""
+    """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown.
+
+    ``rate``: what errors are counted by, WER (words) or CER (characters); None without a judge. ``highest_rate``: what
+    a rate search found; None if the run is none.
+    """
 
     target: str | None = None
     hardware: str | None = None
     on_gpu: bool = False
     prompts: str | None = None
     judge: str | None = None
+    rate: str | None = None
+    highest_rate: str | None = None
     command: tuple[str, ...] = ()
 
 

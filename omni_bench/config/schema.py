@@ -135,11 +135,14 @@ class LoadConfig:
 class SloConfig:
     """The service level that goodput and the rate search hold requests to; null: no limit.
 
-    In an open loop the TTFP is that from the scheduled start.
+    In an open loop the times (TTFP, TTFT, E2EL) are those from the scheduled start.
     """
 
     ttfp_ms: Optional[float] = None
     stall_s: Optional[float] = None  # of all pauses of a request's playback together
+    ttft_ms: Optional[float] = None  # of a chat's text, as tpot_ms
+    tpot_ms: Optional[float] = None
+    e2el_ms: Optional[float] = None
 
 
 @dataclass

@@ -9,6 +9,7 @@ from omni_bench.config.schema import LoadConfig, SloConfig
 from omni_bench.errors import ConfigError
 from omni_bench.levels import rate_of
 from omni_bench.load.arrivals import ARRIVALS, GAMMA, MAX_ARRIVALS, TRACE
+from omni_bench.metrics.slo import TIMES
 from omni_bench.metrics.summary import requests_needed
 
 CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH = "closed_loop", "open_loop", "rate_search"
@@ -46,12 +47,17 @@ def validate_open_loop(load: LoadConfig) -> None:
 
 def validate_slo(slo: SloConfig, load: LoadConfig) -> None:
     """Raise ConfigError for a service level that is no limit, or that a rate search lacks."""
-    if slo.ttfp_ms is not None:
-        _within("slo.ttfp_ms", slo.ttfp_ms, 1e-6, math.inf)
+    times = {name: getattr(slo, name) for name in TIMES}
+    for name, limit_ms in times.items():
+        if limit_ms is not None:
+            _within(f"slo.{name}", limit_ms, 1e-6, math.inf)
     if slo.stall_s is not None:
         _within("slo.stall_s", slo.stall_s, 0.0, math.inf)
-    if load.kind == RATE_SEARCH and slo.ttfp_ms is None:
-        raise ConfigError("load=rate_search needs a limit to search for: add slo=interactive, or slo.ttfp_ms=200")
+    if load.kind == RATE_SEARCH and all(limit_ms is None for limit_ms in times.values()):
+        raise ConfigError(
+            "load=rate_search needs a limit to search for: add slo=interactive, or slo.ttfp_ms=200; "
+            "for a chat's text slo=chat_text, or slo.ttft_ms=450"
+        )
 
 
 def _rates(load: LoadConfig) -> None:

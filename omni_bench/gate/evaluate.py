@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from omni_bench.compare.keys import differences, shown
+from omni_bench.compare.keys import as_known_now, differences, shown
 from omni_bench.gate.integrity import check_integrity, failed, not_measured
 from omni_bench.gate.judge import Evidence, judge_series
 from omni_bench.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult, Status
@@ -128,7 +128,8 @@ def _notes(tonight: StoredRun, evidence: Evidence) -> tuple[str, ...]:
     if tonight.versions.get("omni-bench.dirty"):
         notes.append("the run was made with uncommitted changes, so that its commit does not tell what was measured")
     if evidence.nights:
-        changed = differences(evidence.nights[-1].settings, tonight.settings)
+        before = as_known_now(evidence.nights[-1].settings, tonight.settings)
+        changed = differences(before, tonight.settings)
         listed = ", ".join(f"{one.name}: {shown(one.before)} → {shown(one.after)}" for one in changed[:MAX_LISTED])
         more = f" and {len(changed) - MAX_LISTED} more" if len(changed) > MAX_LISTED else ""
         if changed:

@@ -14,6 +14,7 @@ from omni_bench.history.records import StoredRun
 from omni_bench.history.series import INTERCEPT, Series, needs_equal_length, series_of
 from omni_bench.history.trend import baseline_log, commit_range
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.report.format import signed_percent
 from omni_bench.stats.drift import MIN_MAGNITUDE, ChangePoint, change_points
 from omni_bench.stats.nightly import MIN_NIGHTS, Prediction, prediction
 from omni_bench.stats.verdicts import worse_sign
@@ -86,7 +87,7 @@ class _Judge:
         if self.known.of_point(self.metric, self.load, position, point.change) is not None:
             return None
         text = (
-            f"drift: {_percent(point.change)} since {_date(night)}, "
+            f"drift: {signed_percent(point.change)} since {_date(night)}, "
             f"commits {commit_range(self._commits(point.index))}, p = {point.p:.2g}"
         )
         found = self._result(Status.REGRESSION, text)
@@ -104,12 +105,12 @@ class _Judge:
         position, start = self.known.position(tonight), self.known.position(self.series.nights[self.start])
         known = self.known.of_night(self.metric, self.load, position, start, change)
         if known is not None:
-            text = f"{_percent(change)}, the change alarmed before (since {self._onset_date(known)})"
+            text = f"{signed_percent(change)}, the change alarmed before (since {self._onset_date(known)})"
             return self._joined(self._result(Status.KNOWN, text), acute=True)
         text = (
-            f"acute: {_percent(change)} against {self.prediction.nights} nights, "
-            f"outside of {_percent(math.expm1(self.prediction.low - self.prediction.mean))} to "
-            f"{_percent(math.expm1(self.prediction.high - self.prediction.mean))}"
+            f"acute: {signed_percent(change)} against {self.prediction.nights} nights, "
+            f"outside of {signed_percent(math.expm1(self.prediction.low - self.prediction.mean))} to "
+            f"{signed_percent(math.expm1(self.prediction.high - self.prediction.mean))}"
         )
         last = len(self.series.nights) - 1
         found = self._result(Status.UNCONFIRMED, text)
@@ -121,11 +122,11 @@ class _Judge:
             position = self.known.position(self.series.nights[point.index])
             known = self.known.of_point(self.metric, self.load, position, point.change)
             if known is not None and self._still_worse(point.index, point):
-                return f"{_percent(point.change)} since {_date(self.series.nights[point.index])}, alarmed before"
+                return f"{signed_percent(point.change)} since {_date(self.series.nights[point.index])}, alarmed before"
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
             if index is not None and self._still_worse(index, None):
-                return f"{_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before"
+                return f"{signed_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before"
         return ""
 
     def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
@@ -198,10 +199,6 @@ def _expected(found: Prediction, metric: str) -> Expected | None:
     if metric == INTERCEPT:  # its logarithm is of a sum, and has no value of its own
         return None
     return Expected(found.nights, math.exp(found.mean), math.exp(found.low), math.exp(found.high))
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:+.1f} %"
 
 
 def _date(night: StoredRun) -> str:

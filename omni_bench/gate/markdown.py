@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from omni_bench.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult
 from omni_bench.history.table import baseline_line
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.report.format import NA, escape_markdown, number
+from omni_bench.report.format import NA, escape_markdown, number, signed_percent
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")
@@ -34,18 +32,19 @@ def series_rows(result: GateResult) -> list[list[str]]:
 
 def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
     unit = METRICS[one.metric].unit
+    suffix = f" {unit}" if unit and not ratio else ""
     expected = NA
     if one.expected is not None:
-        expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]"
+        expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]{suffix}"
     name = f"{one.metric} / pinned" if ratio else one.metric
-    value = number(one.value) + (f" {unit}" if unit and one.value is not None and not ratio else "")
+    value = NA if one.value is None else number(one.value) + suffix
     return [
         name,
         one.load,
         value,
         expected,
-        _percent(one.change),
-        _percent(one.against_baseline),
+        signed_percent(one.change),
+        signed_percent(one.against_baseline),
         str(one.status),
         one.reason,
     ]
@@ -94,7 +93,3 @@ def _table(result: GateResult) -> str:
         return "No speed is judged: a night that is not whole makes no performance claim."
     rows = [[escape_markdown(cell) for cell in row] for row in series_rows(result)]
     return markdown_table(HEADERS, rows, left=(0, 1, 6, 7))
-
-
-def _percent(fraction: float | None) -> str:
-    return NA if fraction is None or not math.isfinite(fraction) else f"{100 * fraction:+.1f} %"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from omni_bench.compare.keys import differences, shown
+from omni_bench.compare.keys import as_known_now, differences, shown
+from omni_bench.config.validate_load import RATE_SEARCH
 from omni_bench.errors import ComparabilityError, ConfigError
 from omni_bench.gate.evaluate import evaluate
 from omni_bench.gate.judge import Evidence
 from omni_bench.gate.result import GateResult, Status
 from omni_bench.history.database import History
 from omni_bench.history.records import StoredRun
+from omni_bench.stats.nightly import MIN_NIGHTS
 
+MAX_LISTED = 8
 SAME_NIGHT = timedelta(hours=24)
 
 
@@ -32,6 +36,11 @@ def gate_night(
     """
     if tonight.advisory:
         raise ConfigError(f"{tonight.source} cannot be gated: {tonight.advisory}; see it with omni-bench history show")
+    if tonight.keys.get("load.kind") == RATE_SEARCH:
+        raise ConfigError(
+            f"{tonight.source} cannot be gated: a rate search tries other rates every night; gate load=open_loop at "
+            "rates that do not move"
+        )
     _check_rerun(tonight, rerun)
     _check_pinned(tonight, pinned)
     history.add(tonight)
@@ -41,10 +50,12 @@ def gate_night(
     evidence = _evidence(history, tonight, before, pinned)
     last = before[-1] if before else None
     result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
+    notes = _made_otherwise(history, tonight) if len(before) < MIN_NIGHTS else ()
     if rerun is None and run_again is not None and result.with_status(Status.UNCONFIRMED):
         rerun = run_again()
         _check_rerun(tonight, rerun)
         result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
+    result = replace(result, notes=(*result.notes, *notes))
     if rerun is not None:
         history.add(rerun)
     history.record_verdict(
@@ -70,15 +81,37 @@ def _evidence(history: History, tonight: StoredRun, before: list[StoredRun], pin
         nights = [night for night in nights if (night.started_utc or "", night.run_id) >= first]
     pins = None
     if pinned is not None:
-        build = _build(pinned)
-        pins = {night: run for night, run in history.pinned(tonight.series).items() if _build(run) == build}
+        build = _build(pinned, pinned)
+        pins = {night: run for night, run in history.pinned(tonight.series).items() if _build(run, pinned) == build}
         pins[tonight.run_id] = pinned
     return Evidence(nights, history.alarms(tonight.series, until=tonight), baseline, pins)
 
 
-def _build(run: StoredRun) -> tuple[object, ...]:
-    """What makes two pinned runs those of one build."""
-    fixed = {name: value for name, value in run.settings.items() if not name.startswith("server.")}
+def _made_otherwise(history: History, tonight: StoredRun) -> tuple[str, ...]:
+    """Why a young series does not go on an older one of the same scenario: in what their nights were made otherwise."""
+    others = [
+        nights[-1]
+        for series in history.series(tonight.scenario)
+        if series != tonight.series and (nights := history.nights(series, until=tonight))
+    ]
+    if not others:
+        return ()
+    last = max(others, key=lambda run: (run.started_utc or "", run.run_id))
+    then = {"target": last.target} | as_known_now(last.keys, tonight.keys)
+    found = differences(then, {"target": tonight.target} | tonight.keys)
+    if not found:
+        return ()
+    more = f"; and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    return (
+        f"a young series, as tonight was made otherwise than {last.source} of {last.started_utc or 'an unknown date'} "
+        f"(then | now): {_listed(found[:MAX_LISTED])}{more}",
+    )
+
+
+def _build(run: StoredRun, now: StoredRun) -> tuple[object, ...]:
+    """What makes two pinned runs those of one build; ``now``: tonight's, which may know more settings."""
+    settings = as_known_now(run.settings, now.settings)
+    fixed = {name: value for name, value in settings.items() if not name.startswith("server.")}
     return (run.target, run.commit, run.versions.get("target.version"), repr(sorted(fixed.items(), key=lambda i: i[0])))
 
 

@@ -85,7 +85,8 @@ class SeriesResult:
 class IntegrityCase:
     """Whether the run, or one load of it, may be judged at all.
 
-    ``failures``: broken audio, failed requests, cross-talk, parity, WER. ``errors``: what kept it from being measured.
+    ``failures``: broken audio, failed requests, cross-talk, parity, WER or CER. ``errors``: what kept it from being
+    measured.
     """
 
     name: str

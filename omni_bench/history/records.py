@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from omni_bench.compare.keys import comparability_keys, settings_of, versions_of
+from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
 from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView, headline_figure
 from omni_bench.levels import Rate, level_of, short_title
 from omni_bench.report.format import hardware_name, injected_faults, target_name
@@ -172,8 +172,13 @@ def content_hash(document: Any) -> str:
 
 
 def series_id(scenario: str, target: str, keys: Mapping[str, Any]) -> str:
-    """What runs of one series have in common, as a short hash."""
-    return content_hash([scenario, target, dict(keys)])[:_SERIES_DIGITS]
+    """What runs of one series have in common, as a short hash.
+
+    Keys at their default are left out, so that a series goes on when a newer omni-bench knows one more of them.
+    """
+    defaults = schema_defaults()
+    told = {name: value for name, value in keys.items() if name not in defaults or value != defaults[name]}
+    return content_hash([scenario, target, told])[:_SERIES_DIGITS]
 
 
 def _level(level: Mapping[str, Any]) -> StoredLevel:

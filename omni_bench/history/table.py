@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from omni_bench.history.database import Alarm, Baseline
 from omni_bench.history.records import StoredRun
 from omni_bench.history.trend import Change, Trend, commit_range
-from omni_bench.report.format import NA, number
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.report.format import number, signed_percent
 
 HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "baseline", "change points")
 
@@ -19,10 +20,10 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
             trend.series.metric,
             trend.series.load,
             str(len(trend.series.logs)),
-            number(trend.last),
-            number(trend.segment[0]),
+            _value(trend.series.metric, trend.last),
+            _value(trend.series.metric, trend.segment[0]),
             _nights(trend.segment[1]),
-            NA if trend.against_baseline is None else f"{100 * trend.against_baseline:+.1f} %",
+            signed_percent(trend.against_baseline),
             "; ".join(change_text(change) for change in trend.changes) or "none",
         ]
         for trend in trends
@@ -33,7 +34,7 @@ def change_text(change: Change) -> str:
     """``2026-11-03 +6.1 % worse (abc..def)``."""
     direction = "worse" if change.worse else "better"
     date = (change.night.started_utc or "undated")[:10]
-    return f"{date} {100 * change.point.change:+.1f} % {direction} ({commit_range(change.commits)})"
+    return f"{date} {signed_percent(change.point.change)} {direction} ({commit_range(change.commits)})"
 
 
 def heading(runs: Sequence[StoredRun]) -> str:
@@ -57,6 +58,11 @@ def baseline_line(baseline: Baseline | None) -> str:
     return f"baseline set {baseline.set_utc}{note} from {sources}"
 
 
+def _value(metric: str, value: float | None) -> str:
+    unit = METRICS[metric].unit
+    return number(value) + (f" {unit}" if unit and value is not None else "")
+
+
 def _nights(count: int) -> str:
     return f"{count} night{'' if count == 1 else 's'}"
 
@@ -65,7 +71,7 @@ def alarm_lines(alarms: Sequence[Alarm], runs: Sequence[StoredRun]) -> list[str]
     """What was alarmed, one line each."""
     dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
     return [
-        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} {100 * alarm.change:+.1f} %"
+        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} {signed_percent(alarm.change)}"
         f" since {dates.get(alarm.onset_run, 'n/a')}"
         for alarm in alarms
     ]

@@ -15,19 +15,12 @@ from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
 from omni_bench.metrics.open_loop import OpenLoop, lateness_reasons, open_loop_facts
 from omni_bench.metrics.request import RequestMetrics
+from omni_bench.metrics.slo import Slo, goodput
 from omni_bench.metrics.summary import Summary, summarise
 from omni_bench.metrics.window import throughput
 
 FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
 FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
-
-
-@dataclass(frozen=True)
-class Slo:
-    """The service level of goodput: upper limits, each None if it is not asked for."""
-
-    ttfp_ms: float | None = None
-    stall_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -119,37 +112,6 @@ def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | No
 
     fit = stats.theilslopes(np.asarray(e2el_ms) / 1e3, np.asarray(audio_s), method="separate")
     return E2elFit(intercept_ms=float(fit.intercept) * 1e3, slope=float(fit.slope))
-
-
-def goodput(
-    metrics: Sequence[RequestMetrics],
-    ok_ids: set[str],
-    invalid: Mapping[str, tuple[str, ...]],
-    slo: Slo | None,
-    *,
-    from_schedule: bool = False,
-) -> float | None:
-    """Share of all requests that succeeded with valid audio within the limits; None without an SLO.
-
-    ``from_schedule``: the limit on TTFP holds from the scheduled start on, as it does for the users of an open loop.
-
-    A request whose metric is None (no audio; stalls of a single chunk) has not shown that it
-    meets a limit on it, so it does not count.
-    """
-    if slo is None or not metrics:
-        return None
-
-    def within(value: float | None, limit: float | None) -> bool:
-        return limit is None or (value is not None and value <= limit)
-
-    good = sum(
-        request.request_id in ok_ids
-        and not invalid.get(request.request_id)
-        and within(request.ttfp_sched_ms if from_schedule else request.ttfp_ms, slo.ttfp_ms)
-        and within(request.stall_s, slo.stall_s)
-        for request in metrics
-    )
-    return good / len(metrics)
 
 
 def summarise_level(

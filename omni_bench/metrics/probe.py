@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omni_bench.clients.timeline import Timeline
-from omni_bench.metrics.level import Slo
 from omni_bench.metrics.request import RequestMetrics
-from omni_bench.metrics.summary import summarise
+from omni_bench.metrics.slo import SINCE_START, TIMES, Slo, waited_ms
+from omni_bench.metrics.summary import Summary, requests_needed, summarise
 
 REFUSED = 429  # Too Many Requests: what a server that is full should say
 LEAST_LAST = 8  # requests, below which a silence may be chance
@@ -19,8 +19,9 @@ LEAST_LAST = 8  # requests, below which a silence may be chance
 class Probe:
     """The answer for one level, with the figures it stands on; ``why``: what did not hold, () if all did.
 
-    ``ttfp_sched_p95_ms``: p95 of the time from the scheduled start to the first audio of the requests that
-    succeeded, None below 59 of them. ``stalled``: requests that paused for longer than the limit.
+    ``ttfp_sched_p95_ms``, ``ttft_sched_p95_ms``, ``e2el_sched_p95_ms``: p95 of the time from the scheduled start to the
+    first audio, the first text and the end of the requests that succeeded, and ``tpot_p95_ms`` that of their time per
+    output token; None below 59 requests that have one. ``stalled``: requests that paused for longer than the limit.
     """
 
     holds: bool
@@ -29,29 +30,55 @@ class Probe:
     stalled: int
     longest_stall_s: float | None
     failed: int
+    ttft_sched_p95_ms: float | None = None
+    tpot_p95_ms: float | None = None
+    e2el_sched_p95_ms: float | None = None
 
 
 def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics], slo: Slo) -> Probe:
     """Judge a level whose ``metrics[i]`` belongs to ``timelines[i]``.
 
-    It holds if every request succeeded, the p95 of TTFP from the scheduled start is at most ``slo.ttfp_ms``, and
-    none paused for longer than ``slo.stall_s``; a limit that is None is not asked for. An answer in a
-    single chunk cannot pause, which is no reason against it here.
+    It holds if every request succeeded, the p95 of each time that has a limit is at most that (TTFP, TTFT and E2EL
+    from the scheduled start on), and none paused for longer than ``slo.stall_s``; a limit that is None is not asked
+    for. An answer in a single chunk cannot pause, which is no reason against it here.
     """
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
-    p95_ms = summarise(one.ttfp_sched_ms for one in metrics).p95
+    times = {name: summarise(waited_ms(one, name, from_schedule=True) for one in metrics) for name in TIMES}
     stalls_s = [one.stall_s for one in metrics if one.stall_s is not None]
     stalled = sum(stall_s > slo.stall_s for stall_s in stalls_s) if slo.stall_s is not None else 0
     why = []
     if errors:
         listed = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
         why.append(f"{errors.total()} of {len(timelines)} requests failed ({listed})")
-    if slo.ttfp_ms is not None and (p95_ms is None or p95_ms > slo.ttfp_ms):
-        shown = "n/a" if p95_ms is None else f"{p95_ms:.1f} ms"
-        why.append(f"p95 of TTFP from the scheduled start is {shown}, limit {slo.ttfp_ms:g} ms")
+    why += [said for name in TIMES if (said := _too_late(name, times[name], getattr(slo, name))) is not None]
     if stalled:
         why.append(f"{stalled} requests stall longer than {slo.stall_s:g} s")
-    return Probe(not why, tuple(why), p95_ms, stalled, max(stalls_s, default=None), errors.total())
+    return Probe(
+        holds=not why,
+        why=tuple(why),
+        ttfp_sched_p95_ms=times["ttfp_ms"].p95,
+        stalled=stalled,
+        longest_stall_s=max(stalls_s, default=None),
+        failed=errors.total(),
+        ttft_sched_p95_ms=times["ttft_ms"].p95,
+        tpot_p95_ms=times["tpot_ms"].p95,
+        e2el_sched_p95_ms=times["e2el_ms"].p95,
+    )
+
+
+def limited(name: str) -> str:
+    """What a limit of :data:`omni_bench.metrics.slo.TIMES` is on: "p95 of TTFP from the scheduled start"."""
+    return f"p95 of {TIMES[name]}" + (" from the scheduled start" if name in SINCE_START else "")
+
+
+def _too_late(name: str, times: Summary, limit_ms: float | None) -> str | None:
+    """Why a limit is not kept, None if it is or there is none; where there is no p95, nothing was shown."""
+    if limit_ms is None or (times.p95 is not None and times.p95 <= limit_ms):
+        return None
+    shown = f"n/a ({times.n} requests have one, it takes {requests_needed(95)})"
+    if times.p95 is not None:
+        shown = f"{times.p95:.1f} ms"
+    return f"{limited(name)} is {shown}, limit {limit_ms:g} ms"
 
 
 def stopped_answering(timelines: Sequence[Timeline]) -> str | None:

@@ -13,7 +13,7 @@ from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.hearing import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import server_warnings
-from omni_bench.report.table import level_headers, level_rows
+from omni_bench.report.table import error_rate, level_headers, level_rows
 
 # Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
@@ -41,8 +41,7 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         pad_edge=not narrow,
     )
     headers = level_headers(run)
-    rate = "WER" if "WER" in headers else "CER"
-    kept = [i for i, header in enumerate(headers) if not narrow or header in (*NARROW_HEADERS, rate)]
+    kept = [i for i, header in enumerate(headers) if not narrow or header in (*NARROW_HEADERS, error_rate(run))]
     for index in kept:
         header = headers[index].removesuffix(" (mean)") if narrow else headers[index]
         table.add_column(Text(header), justify="right", overflow="fold")

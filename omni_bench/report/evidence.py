@@ -8,6 +8,7 @@ from typing import Any
 from omni_bench.levels import level_or_none, level_title
 from omni_bench.report.format import NA, escape_markdown, fixed, percent
 from omni_bench.report.hearing import own_error_line
+from omni_bench.report.table import by_characters
 from omni_bench.report.utterances import alignment_markdown, audio_link, by_damage, score_of
 
 MARKS = "~~missing~~, **added**, ~~said~~ → **heard**"
@@ -27,7 +28,7 @@ def render_evidence(run: Mapping[str, Any], utterances: Sequence[Mapping[str, An
         f"The judge is {escape_markdown(run['provenance']['judge']['name'])}; both texts are compared without case, "
         "punctuation and spelling variants.",
         own_error_line(run),
-        *(_entry(number, record) for number, record in enumerate(damaged, start=1)),
+        *(_entry(number, record, by_characters(run)) for number, record in enumerate(damaged, start=1)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -43,12 +44,14 @@ def _level(record: Mapping[str, Any]) -> str:
     return f"concurrency {NA}" if level is None else level_title(level)
 
 
-def _entry(number: int, record: Mapping[str, Any]) -> str:
+def _entry(number: int, record: Mapping[str, Any], characters: bool) -> str:
     score = score_of(record)
     why = f" ({escape_markdown(score.forced)})" if score.forced is not None else ""
+    rates = f"{'CER' if characters else 'WER'} {percent(score.wer)}{why}"
+    if not characters:
+        rates += f", CER {percent(score.cer)}"
     facts = [
-        f"WER {percent(score.wer)}{why}, CER {percent(score.cer)}, "
-        f"{edits_text(record)} of {score.reference_words} words",
+        f"{rates}, {edits_text(record)} of {score.reference_words} {'characters' if characters else 'words'}",
         f"{_level(record)}, prompt {escape_markdown(record.get('prompt_id', NA))}, "
         f"audio {audio_link(record.get('audio'))}",
         f"mean log probability {fixed(record.get('avg_logprob'), 3)}, "

@@ -13,7 +13,8 @@ NA = "n/a"
 def number(value: float | None, digits: int = 3) -> str:
     """``value`` to ``digits`` significant digits but with all digits before the point; n/a for None.
 
-    1234.5 -> "1234", 12.345 -> "12.3", 0.12345 -> "0.123" (three digits).
+    1234.5 -> "1234", 12.345 -> "12.3", 0.12345 -> "0.123" (three digits). Nine decimals at most: what is not zero is
+    never shown as zero, so that 1e-12 -> "< 0.000000001".
     """
     if value is None or not math.isfinite(value):
         return NA
@@ -21,6 +22,8 @@ def number(value: float | None, digits: int = 3) -> str:
         return "0"
     magnitude = math.floor(math.log10(abs(value)))
     decimals = max(digits - 1 - magnitude, 0)
+    if magnitude < -9:
+        return "< 0.000000001" if value > 0 else "> -0.000000001"
     return f"{value:.{min(decimals, 9)}f}"
 
 
@@ -34,14 +37,49 @@ def probability(value: float | None) -> str:
     return "< 0.0001" if value is not None and 0 <= value < 1e-4 else number(value, 2)
 
 
+def p_text(p: float) -> str:
+    """``p = 0.0078``, ``p < 0.0001``."""
+    text = probability(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def milliseconds(value: float | None) -> str:
-    """Milliseconds: one decimal below 100, none above."""
+    """Milliseconds: one decimal below 100, none above; more where that would show 0 for what is not (0.012)."""
+    if value and abs(value) < 0.05:
+        return number(value, 2)
     return fixed(value, 1 if value is not None and abs(value) < 99.95 else 0)
 
 
 def percent(fraction: float | None) -> str:
-    """A fraction of JSON as the percentage that people read: 0.0123 -> "1.23 %"."""
+    """A fraction of JSON as the percentage that people read: 0.0123 -> "1.23 %".
+
+    Neither none nor all of something is claimed by rounding: "< 0.01 %" and "> 99.99 %".
+    """
     shown = fixed(None if fraction is None else 100 * fraction, 2)
+    if shown == "0.00" and fraction:
+        return "< 0.01 %"
+    if shown == "100.00" and fraction is not None and fraction < 1:
+        return "> 99.99 %"
+    return shown if shown == NA else f"{shown} %"
+
+
+def signed(value: float | None, decimals: int) -> str:
+    """``value`` with its sign; n/a for None.
+
+    Three more decimals at most where these would show nothing of it: a change of 0.04 is "+0.04", not "+0.0". What is
+    smaller still is "+0.0", never "-0.0".
+    """
+    if value is None or not math.isfinite(value):
+        return NA
+    for more in range(4):
+        if float(f"{abs(value):.{decimals + more}f}"):
+            return f"{value:+.{decimals + more}f}"
+    return f"{0:+.{decimals}f}"
+
+
+def signed_percent(fraction: float | None) -> str:
+    """A change, such as 0.081, as ``+8.1 %``; n/a for None."""
+    shown = signed(None if fraction is None else 100 * fraction, 1)
     return shown if shown == NA else f"{shown} %"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from omni_bench.levels import level_of, level_text, short_title
 from omni_bench.report.format import NA, count, escape_markdown, fixed, percent
-from omni_bench.report.table import by_characters, markdown_table
+from omni_bench.report.table import by_characters, error_rate, markdown_table
 from omni_bench.report.utterances import audio_link
 
 SHOWN_OUTLIERS = 20
@@ -23,7 +23,7 @@ def own_error_line(run: Mapping[str, Any]) -> str | None:
         return f"The judge's own error is {NA} ({judge.get('own_wer_reason') or 'not measured'})."
     characters = by_characters(run)
     also = "" if characters else f" (CER {percent(own['cer'])})"
-    units, rate = ("characters", "CER") if characters else ("words", "WER")
+    units, rate = "characters" if characters else "words", error_rate(run)
     return (
         f"The judge alone errs {percent(own['wer'])}{also} on {own['utterances']} "
         f"reference recordings of the data set with {own['words']} {units}: read {rate} against that."

@@ -26,6 +26,7 @@ from omni_bench.report.server import server_section, server_warning_lines
 from omni_bench.report.table import (
     accuracy_table,
     by_characters,
+    error_rate,
     fit_table,
     has_cross_talk,
     has_parity,
@@ -163,10 +164,11 @@ def _legend(run: Mapping[str, Any]) -> str:
 def _legend_of_columns(run: Mapping[str, Any]) -> str:
     if has_audio(run):
         words = [
-            "ok: requests that ended cleanly with valid audio; all figures but WER and CER are of "
-            "these. TTFP: time to the first audio byte. RTF: end-to-end latency (E2EL) over audio length, "
-            "below 1 is faster than real time. ICL: time between the first bytes of HTTP chunks. stalls: pauses of "
-            "a player that starts with the first chunk. audio/s: seconds of audio per second."
+            "ok: requests that ended cleanly with valid audio; all figures but "
+            f"{'CER' if by_characters(run) else 'WER and CER'} are of these. TTFP: time to the first audio byte. RTF: "
+            "end-to-end latency (E2EL) over audio length, below 1 is faster than real time. ICL: time between the "
+            "first bytes of HTTP chunks. stalls: pauses of a player that starts with the first chunk. audio/s: seconds "
+            "of audio per second."
         ]
     else:
         words = ["ok: requests that ended cleanly with a text; all figures are of these. E2EL: end-to-end latency."]
@@ -203,20 +205,20 @@ def _worst(
     if not run["provenance"]["judge"]:
         return None
     damaged = by_damage(utterances)
+    unit = "character" if by_characters(run) else "word"
     if not utterances:
         body = "No utterance is on record."
     elif not damaged:
-        body = f"None: the judge heard every word of {len(utterances)} utterances."
+        body = f"None: the judge heard every {unit} of {len(utterances)} utterances."
     else:
         shown = min(len(damaged), WORST_UTTERANCES)
         sources = {hit["victim"]: source_name(hit) for hit in cross_talk}
         intro = (
             f"{len(damaged)} of {len(utterances)} utterances differ from their text; the worst {shown}. "
-            "~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: words changed, missing and added. "
+            f"~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: {unit}s changed, missing and added. "
             f"All of them: [{EVIDENCE}]({EVIDENCE})."
         )
-        rate = "CER" if by_characters(run) else "WER"
-        body = f"{intro}\n\n{utterance_table(damaged, shown, sources, rate)}"
+        body = f"{intro}\n\n{utterance_table(damaged, shown, sources, error_rate(run))}"
     return f"## Worst utterances\n\n{body}"
 
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.levels import Rate, level_of, level_text
+from omni_bench.metrics.probe import limited
+from omni_bench.metrics.slo import SINCE_START, TIMES
+from omni_bench.report.asked import has_audio
 from omni_bench.report.format import NA, count, escape_markdown, fixed, milliseconds, number
 from omni_bench.report.table import markdown_table, metric_value
 
@@ -24,7 +27,9 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
         "cap",
         "waited for the cap",
     )
-    headers += ("late p99 (ms)", "late max (ms)", "queue p50 / p90 (ms)", "TTFP sched p95 (ms)", "over (s)")
+    headers += ("late p99 (ms)", "late max (ms)", "queue p50 / p90 (ms)")
+    audio = has_audio(run)  # a text has no first packet
+    headers += ("TTFP sched p95 (ms)", "over (s)") if audio else ("over (s)",)
     rows = []
     for level in levels:
         facts = level["open_loop"]
@@ -41,15 +46,19 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
                 fixed(facts["late_p99_ms"], 2),
                 fixed(facts["late_max_ms"], 2),
                 " / ".join(queue),
-                milliseconds(metric_value(level, "ttfp_sched_ms", "p95")),
+                *((milliseconds(metric_value(level, "ttfp_sched_ms", "p95")),) if audio else ()),
                 fixed(facts["schedule_s"], 1),
             ]
         )
+    told = (
+        "TTFP sched: from that moment, so that waiting behind a slow server counts; TTFP: from the actual start."
+        if audio
+        else "TTFT and E2EL are from the actual start; queue is what a request had waited by then."
+    )
     note = (
-        "Starts were decided before anything was sent; no answer can delay them. TTFP sched: from that moment, so that "
-        "waiting behind a slow server counts; TTFP: from the actual start. late: started − scheduled of requests that "
-        "did not wait for the cap, the client's own doing. audio/s and req/s follow the offered load "
-        "until the server can take no more."
+        f"Starts were decided before anything was sent; no answer can delay them. {told} late: started − scheduled of "
+        f"requests that did not wait for the cap, the client's own doing. {'audio/s' if audio else 'tokens/s'} and "
+        "req/s follow the offered load until the server can take no more."
     )
     load = run["provenance"]["config"].get("load") or {}
     if load.get("ramp"):
@@ -60,7 +69,7 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
     if waiting:
         note += (
             f" **{waiting} requests waited because load.max_in_flight was reached**: from there on the loop is closed, "
-            "and only TTFP sched and the queue show the whole wait."
+            f"and only {'TTFP sched and the queue show' if audio else 'the queue shows'} the whole wait."
         )
     return f"{markdown_table(headers, rows, left=(1,))}\n\n{note}"
 
@@ -70,7 +79,10 @@ def rate_search_section(run: Mapping[str, Any]) -> str | None:
     search = run.get("rate_search")
     if not search:
         return None
-    headers = ("rate", "holds", "requests", "failed", "TTFP sched p95 (ms)", "stalled", "longest stall (s)", "why not")
+    times = [name for name in TIMES if search.get(name) is not None]
+    stalls = has_audio(run)
+    headers = ["rate", "holds", "requests", "failed", *(_p95_header(name) for name in times)]
+    headers += ["stalled", "longest stall (s)", "why not"] if stalls else ["why not"]
     rows = []
     for level in run["levels"]:
         probe = level["probe"]
@@ -82,18 +94,29 @@ def rate_search_section(run: Mapping[str, Any]) -> str | None:
                 "yes" if probe["holds"] else "no",
                 count(level["requests"]),
                 count(probe["failed"]),
-                milliseconds(probe["ttfp_sched_p95_ms"]),
-                count(probe["stalled"]),
-                fixed(probe["longest_stall_s"], 3),
+                *(milliseconds(probe.get(_p95_name(name))) for name in times),
+                *((count(probe["stalled"]), fixed(probe["longest_stall_s"], 3)) if stalls else ()),
                 escape_markdown("; ".join(probe["why"])),
             ]
         )
-    return f"{escape_markdown(answer_line(search))}\n\n{markdown_table(headers, rows, left=(7,))}"
+    table = markdown_table(headers, rows, left=(len(headers) - 1,))
+    return f"{escape_markdown(answer_line(search))}\n\n{table}"
+
+
+def _p95_name(name: str) -> str:
+    """The figure of a probe that a limit is about: ``ttfp_sched_p95_ms`` of ``ttfp_ms``."""
+    return name.removesuffix("_ms") + ("_sched" if name in SINCE_START else "") + "_p95_ms"
+
+
+def _p95_header(name: str) -> str:
+    return f"{TIMES[name]}{' sched' if name in SINCE_START else ''} p95 (ms)"
 
 
 def answer_line(search: Mapping[str, Any]) -> str:
     """``Highest rate that holds: 12 req/s (p95 of TTFP from the scheduled start at most 80 ms, no stalls); ...``."""
-    limits = [f"p95 of TTFP from the scheduled start at most {search['ttfp_ms']:g} ms"]
+    limits = [
+        f"{limited(name)} at most {search[name]:g} ms" for name in TIMES if search.get(name) is not None
+    ]  # TTFP alone in a run of before schema 1.5
     if search["stall_s"] is not None:
         limits.append("no stalls" if search["stall_s"] == 0 else f"no stall longer than {search['stall_s']:g} s")
     limits.append("no failures")
@@ -119,10 +142,16 @@ def search_lines(run: Mapping[str, Any]) -> list[str]:
 def slo_line(run: Mapping[str, Any]) -> str | None:
     """What goodput holds a request to; None without a service level."""
     slo = run["provenance"]["config"].get("slo") or {}
-    limits = []
-    if slo.get("ttfp_ms") is not None:
-        start = " from the scheduled start" if any(level.get("open_loop") for level in run["levels"]) else ""
-        limits.append(f"TTFP{start} at most {slo['ttfp_ms']:g} ms")
+    start = " from the scheduled start" if any(level.get("open_loop") for level in run["levels"]) else ""
+    limits = [
+        f"{known_as}{start if name in SINCE_START else ''} at most {slo[name]:g} ms"
+        for name, known_as in TIMES.items()
+        if slo.get(name) is not None
+    ]
     if slo.get("stall_s") is not None:
         limits.append(f"pauses of at most {slo['stall_s']:g} s together")
-    return f"goodput: requests with valid audio, {' and '.join(limits)}, of all." if limits else None
+    if not limits:
+        return None
+    limits.insert(0, "valid audio" if has_audio(run) else "a valid text")
+    listed = ", ".join(limits) if len(limits) <= 2 else f"{', '.join(limits[:-1])} and {limits[-1]}"
+    return f"goodput: requests with {listed}, of all."

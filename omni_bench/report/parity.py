@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.levels import Level, level_of, level_or_none, level_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, number, percent
-from omni_bench.report.table import markdown_table, parity_cell
+from omni_bench.report.format import NA, count, escape_markdown, fixed, number, p_text, percent
+from omni_bench.report.table import error_rate, markdown_table, parity_cell
 
 MISMATCHES = 10
 NEIGHBOURS = 6
@@ -26,7 +26,7 @@ def parity_section(run: Mapping[str, Any], comparisons: Sequence[Mapping[str, An
         _level_table(levels),
         _repeatability(any_level),
         _words(levels),
-        _mismatch_table(dict(levels), comparisons),
+        _mismatch_table(dict(levels), comparisons, error_rate(run)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -92,7 +92,9 @@ def _words(levels: Sequence[tuple[Level, Mapping[str, Any]]]) -> str | None:
     return f"With {min(few)} judged pairs McNemar's p cannot fall below {number(0.5 ** (min(few) - 1), 2)}."
 
 
-def _mismatch_table(levels: Mapping[Level, Mapping[str, Any]], comparisons: Sequence[Mapping[str, Any]]) -> str | None:
+def _mismatch_table(
+    levels: Mapping[Level, Mapping[str, Any]], comparisons: Sequence[Mapping[str, Any]], rate: str
+) -> str | None:
     """The first differences of all pairs that are mismatches, as the kind of their level has it."""
     found = [
         record
@@ -101,7 +103,7 @@ def _mismatch_table(levels: Mapping[Level, Mapping[str, Any]], comparisons: Sequ
     ]
     if not found:
         return None
-    headers = ("c", "request", "against", "parts at", "in flight then", "WER between", "heard in company")
+    headers = ("c", "request", "against", "parts at", "in flight then", f"{rate} between", "heard in company")
     rows = [
         [
             level_text(record, NA),
@@ -128,7 +130,7 @@ def _mcnemar(parity: Mapping[str, Any]) -> str:
     if parity["mcnemar_p"] is None:
         return NA
     counts = f"{count(parity['worse'])} / {count(parity['worse_alone'])} of {count(parity['judged'])}"
-    return f"{counts}, p = {number(parity['mcnemar_p'], 2)}"
+    return f"{counts}, {p_text(parity['mcnemar_p'])}"
 
 
 def _neighbours(neighbours: Sequence[Mapping[str, Any]]) -> str:

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from omni_bench.levels import axis_label, level_of, level_value
 from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.format import NA, hardware_name, number, percent, target_name
-from omni_bench.report.table import metric_value, valid_requests
+from omni_bench.report.table import by_characters, metric_value, valid_requests
 from omni_bench.store.files import write_atomically
 
 Level = Mapping[str, Any]
@@ -97,15 +97,22 @@ AUDIO_PLOTS = (
         ),
         number,
     ),
-    Plot(
-        "wer",
-        "Word and character error rate",
-        "errors (%)",
-        (Line("WER", ORANGE, _rate("wer")), Line("CER", GREY, _rate("cer"), "--")),
-        lambda value: percent(None if value is None else value / 100),
-    ),
 )
 
+
+def _show_rate(value: float | None) -> str:
+    return percent(None if value is None else value / 100)
+
+
+WER_PLOT = Plot(
+    "wer",
+    "Word and character error rate",
+    "errors (%)",
+    (Line("WER", ORANGE, _rate("wer")), Line("CER", GREY, _rate("cer"), "--")),
+    _show_rate,
+)
+CER_PLOT = Plot("cer", "Character error rate", "errors (%)", (Line("CER", ORANGE, _rate("cer")),), _show_rate)
+"""In place of the other where words are not written apart."""
 
 TEXT_PLOTS = (
     Plot("ttft", "Time to first text", "TTFT (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttft_ms")),), number),
@@ -133,7 +140,8 @@ def plots_of(run: Mapping[str, Any]) -> tuple[Plot, ...]:
     """The plots of a run: of its audio, of its text, or of both."""
     if not has_audio(run):
         return (*TEXT_PLOTS, E2EL_PLOT)
-    return (*AUDIO_PLOTS, *TEXT_PLOTS) if has_text(run) else AUDIO_PLOTS
+    errors = CER_PLOT if by_characters(run) else WER_PLOT
+    return (*AUDIO_PLOTS, errors, *TEXT_PLOTS) if has_text(run) else (*AUDIO_PLOTS, errors)
 
 
 def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -152,6 +160,8 @@ def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
         axes.text(0, 1.025, subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
         paths.append(folder / f"{plot.name}.png")
         save_figure(figure, paths[-1])
+    for other in {WER_PLOT.name, CER_PLOT.name} - {path.stem for path in paths}:
+        (folder / f"{other}.png").unlink(missing_ok=True)  # of a report of before this run was told by characters
     return paths
 
 

@@ -34,10 +34,12 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
 def level_headers(run: Run) -> tuple[str, ...]:
     """The columns of :func:`level_rows`: those of :data:`COLUMNS` that the run has, with rates in the first if open."""
-    headers = [column.header for column in COLUMNS if column.shown(run)]
-    if _is_open(run):
-        headers[0] = "rate"
-    return tuple(headers)
+    return (level_header(run), *(column.header for column in COLUMNS[1:] if column.shown(run)))
+
+
+def level_header(run: Run) -> str:
+    """What stands above the levels of a run: "c", or "rate" in an open loop."""
+    return "rate" if _is_open(run) else "c"
 
 
 def level_rows(run: Run) -> list[list[str]]:
@@ -57,6 +59,11 @@ def by_characters(run: Mapping[str, Any]) -> bool:
     """
     judged = any(level["accuracy"] for level in run["levels"])
     return judged and "provenance" in run and counts_characters(run["provenance"]["prompts"]["locale"])
+
+
+def error_rate(run: Mapping[str, Any]) -> str:
+    """What the rate of errors is called: "CER" where what was heard was compared character by character, else "WER"."""
+    return "CER" if by_characters(run) else "WER"
 
 
 def has_goodput(run: Mapping[str, Any]) -> bool:
@@ -102,7 +109,7 @@ def valid_requests(level: Mapping[str, Any]) -> int | None:
 
 def percentile_table(run: Mapping[str, Any]) -> str:
     """Every metric that has a value, with all its figures: one row a level and metric."""
-    headers = ("c", "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
+    headers = (level_header(run), "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
     rows = [
         [
             str(level_of(level)),
@@ -120,7 +127,7 @@ def percentile_table(run: Mapping[str, Any]) -> str:
 
 def fit_table(run: Mapping[str, Any]) -> str:
     """The line through E2EL over audio length of each level, with the mean audio length."""
-    headers = ("c", "intercept (ms)", "slope (s/s)", "mean audio (s)")
+    headers = (level_header(run), "intercept (ms)", "slope (s/s)", "mean audio (s)")
     rows = [
         [
             str(level_of(level)),
@@ -135,7 +142,7 @@ def fit_table(run: Mapping[str, Any]) -> str:
 
 def lag_table(run: Mapping[str, Any]) -> str:
     """How late the client's event loop ran in each level."""
-    headers = ("c", "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples")
+    headers = (level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples")
     rows = []
     for level in run["levels"]:
         client = level["client"] or {}
@@ -150,7 +157,7 @@ def accuracy_table(run: Mapping[str, Any]) -> str:
     characters = by_characters(run)
     corpus = ("characters", "edits", "CER") if characters else ("words", "edits", "WER", "CER")
     each = ("CER mean", "CER median") if characters else ("WER mean", "WER median")
-    headers = ("c", "utterances", *corpus, *each, "above 50 %", "forced")
+    headers = (level_header(run), "utterances", *corpus, *each, "above 50 %", "forced")
     names = (() if characters else ("wer",)) + ("cer", "wer_mean", "wer_median")
     rows = []
     for level in run["levels"]:
@@ -167,7 +174,11 @@ def _pair_ms(name: str) -> Callable[[Level], str]:
 
 
 def _rate(name: str) -> Callable[[Level], str]:
-    return lambda level: fixed(metric_value(level, name, "mean"), 2)
+    def cell(level: Level) -> str:
+        value = metric_value(level, name, "mean")
+        return number(value, 2) if value and value < 0.1 else fixed(value, 2)  # one long request a minute is not none
+
+    return cell
 
 
 def _accuracy(name: str) -> Callable[[Level], str]:

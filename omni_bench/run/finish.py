@@ -137,7 +137,7 @@ def level_record(
             config.load.lag_budget_ms,
             config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
             max_in_flight=config.load.max_in_flight,
-            slo=None if config.slo.ttfp_ms is None and config.slo.stall_s is None else slo_of(config),
+            slo=slo if (slo := slo_of(config)).asked else None,
         ),
         [request.metrics for request in level.requests if not request.faults],
         corpus,

@@ -12,10 +12,10 @@ from omni_bench.load.open_plan import OpenPlanner, probe_schedule
 from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
 from omni_bench.load.search import bracket, is_precise, next_rate
-from omni_bench.metrics.level import Slo
 from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
 from omni_bench.metrics.probe import Probe, judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.slo import Slo
 from omni_bench.run.results import LevelResult
 
 
@@ -49,7 +49,7 @@ def probe_plans(
 
 def slo_of(config: RunConfig) -> Slo:
     """The service level that was asked for."""
-    return Slo(config.slo.ttfp_ms, config.slo.stall_s)
+    return Slo(**vars(config.slo))
 
 
 def probe_of(level: LevelResult, config: RunConfig) -> Probe | None:
@@ -76,8 +76,7 @@ def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dic
     held = {level["rate_hz"]: level["probe"]["holds"] for level in levels if level["probe"] is not None}
     highest_hz, failing_hz = bracket(held)
     return {
-        "ttfp_ms": config.slo.ttfp_ms,
-        "stall_s": config.slo.stall_s,
+        **asdict(slo_of(config)),
         "highest_hz": highest_hz,
         "lowest_failing_hz": failing_hz,
         "precision": config.load.precision,

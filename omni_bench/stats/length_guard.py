@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from omni_bench.levels import Level
+from omni_bench.levels import Level, short_title
 from omni_bench.stats.pairs import log_ratio
 
 LIMIT = 0.02
@@ -69,11 +69,13 @@ class LengthGuard:
         found = f"audio length {_signed(self.change)} ({compared}; limit ±{100 * LIMIT:g} %)"
         if not self.tripped:
             return f"{found}: RTF, E2EL and audio/s may be compared"
-        beyond = [f"c = {level}: {_signed(change)}" for level, change in self.levels if abs(change) > LIMIT]
-        where = f", {', '.join(beyond)}" if beyond and len(self.levels) > 1 else ""
+        beyond = [f"{short_title(level)}: {_signed(change)}" for level, change in self.levels if abs(change) > LIMIT]
+        where = beyond if len(self.levels) > 1 else []
+        if self.total_change is not None and abs(self.total_change) > LIMIT >= abs(self.change):
+            where = [f"all audio together: {_signed(self.total_change)}", *where]
         return (
-            f"{found}{where}: other audio lengths change RTF, E2EL and audio/s without any change of speed, so the "
-            "verdicts are those of the E2EL slope (marginal cost) and intercept (fixed cost) instead"
+            f"{', '.join([found, *where])}: other audio lengths change RTF, E2EL and audio/s without any change of "
+            "speed, so the verdicts are those of the E2EL slope (marginal cost) and intercept (fixed cost) instead"
         )
 
 
@@ -139,4 +141,7 @@ def _guard(
 
 
 def _signed(fraction: float) -> str:
-    return f"{100 * fraction:+.1f} %"
+    """In percent; so exact that what is beyond the limit does not read as the limit itself."""
+    decimals = next((n for n in range(1, 6) if round(abs(fraction), n + 2) != LIMIT), 1)
+    text = f"{100 * fraction:+.{decimals}f}"
+    return f"{text if float(text) else '+0.0'} %"

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from omni_bench.errors import StoreError
 from omni_bench.text import shorten
 
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 _MAX_LISTED = 5
 
 

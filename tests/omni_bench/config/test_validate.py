@@ -91,8 +91,32 @@ CASES = [
     (["client=openai_chat_audio", "client.modalities=[text]", "asr.kind=whisper"], "nothing to hear; add asr=none"),
     (["client=openai_chat_audio", "client.modalities=[audio]", "asr.kind=whisper"], "only known from its text"),
     (["client=openai_chat_audio", "client.modalities=[text]", "checks.parity_requests=2"], "compares audio"),
-    (["client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=100"], "limits on audio"),
-    (["client=openai_speech_sse", "target.chaos=cut"], "made for bare samples; valid: client=openai_speech"),
+    (["client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=100"], "slo.ttfp_ms is a limit on audio"),
+    (
+        ["client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=100", "slo.stall_s=0"],
+        "slo.ttfp_ms and slo.stall_s are limits on audio",
+    ),
+    (
+        ["slo.ttft_ms=100"],
+        "slo.ttft_ms is a limit on a chat's text, and client.kind=openai_speech asks for none; valid",
+    ),
+    (["slo.ttft_ms=450", "slo.tpot_ms=40"], "slo.ttft_ms and slo.tpot_ms are limits on a chat's text"),
+    (["client=openai_chat_audio", "client.modalities=[audio]", "slo.tpot_ms=9"], "asks for none; add text to it"),
+    (
+        ["client=openai_speech_ws", "target.chaos=header_first"],
+        "target.chaos=header_first with client.kind=openai_speech_ws: it is a mistake in a body of bare samples alone; "
+        "valid there: crash_at_c3, http_500, in_band_error, stall, cut, drop_chunk,",
+    ),
+    (
+        ["client=openai_chat_audio", "client.modalities=[text]", "target.chaos=odd_bytes"],
+        "and client.modalities=['text']: it damages audio, and none is asked for; "
+        "valid there: crash_at_c3, http_500, in_band_error, stall, cut",
+    ),
+    (
+        ["client.extra_body={split_granularity: clause}"],
+        "client.extra_body.split_granularity with client.kind=openai_speech: servers ignore it there, as the text "
+        "comes whole; valid with client=openai_speech_ws: none, sentence, clause",
+    ),
     (["client.reference_form=path"], "client.reference_form='path'; valid: base64, file"),
     (["client.sample_rate_hz=0"], "client.sample_rate_hz=0"),
     (["client.max_new_tokens=0"], "client.max_new_tokens=0: at least 1, or null"),

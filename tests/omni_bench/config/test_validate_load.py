@@ -40,6 +40,10 @@ SEARCH = "load=rate_search"
         (["slo.ttfp_ms=0"], "slo.ttfp_ms=0"),
         (["slo.stall_s=-1"], "slo.stall_s=-1"),
         (["slo.ttfp_ms=inf"], "slo.ttfp_ms=inf: a finite number"),
+        (["slo.ttft_ms=0"], "slo.ttft_ms=0: a finite number of at least 1e-06"),
+        (["slo.tpot_ms=nan"], "slo.tpot_ms=nan"),
+        (["slo.e2el_ms=-1"], "slo.e2el_ms=-1"),
+        ([SEARCH, "slo.stall_s=0"], "for a chat's text slo=chat_text, or slo.ttft_ms=450"),
     ],
 )
 def test_what_cannot_be_run_is_refused(overrides, message):
@@ -57,3 +61,19 @@ def test_any_scenario_can_be_searched_or_run_as_an_open_loop(scenario):
 
 def test_a_ramp_takes_the_place_of_the_rates():
     assert compose([OPEN, "load.ramp=[1,20]", "load.duration_s=10"]).load.ramp == [1.0, 20.0]
+
+
+TEXT = ["client=openai_chat_audio", "client.modalities=[text]", "asr=none"]
+
+
+@pytest.mark.parametrize("limit", ["slo=chat_text", "slo.ttft_ms=300", "slo.tpot_ms=20", "slo.e2el_ms=900"])
+def test_a_text_alone_can_be_searched_by_its_own_limits(limit):
+    found = compose([*TEXT, SEARCH, limit])
+    assert found.slo.ttfp_ms is None and found.slo.stall_s is None
+
+
+def test_limits_of_audio_and_of_text_go_together_where_both_are_asked_for():
+    both = ["client=openai_chat_audio", "client.modalities=[text,audio]", "slo=interactive", "slo.ttft_ms=100"]
+    found = compose(both)
+    assert (found.slo.ttfp_ms, found.slo.stall_s, found.slo.ttft_ms, found.slo.tpot_ms) == (200.0, 0.0, 100.0, None)
+    assert compose(["slo.e2el_ms=5000"]).slo.e2el_ms == 5000.0, "speech ends too"

@@ -263,3 +263,33 @@ def test_a_chat_is_gated_by_both(made):
     found = statuses(result)
     assert list(found) == ["ttfp_ms", "rtf", "audio_per_s", "ttft_ms", "tpot_ms", "tokens_per_s"]
     assert {name for name, status in found.items() if status is Status.PASS} == {"ttfp_ms", "rtf", "audio_per_s"}
+
+
+def test_a_young_series_says_what_cut_it_off(made, past):
+    """A new driver begins a new series: "too little history" alone would be a riddle."""
+    result = gate_night(past, made.night(13, keys={"hardware.gpus": ["NVIDIA H100, driver 570"]}))
+    assert result.exit_code == 2 and "0 of 10 valid nights" in reasons(result)
+    assert result.notes == (
+        "a young series, as tonight was made otherwise than runs/12 of 2026-01-12T02:00:00Z (then | now): "
+        'hardware.gpus: null | ["NVIDIA H100, driver 570"]',
+    )
+    assert gate_night(past, made.night(13)).notes == (), "that of the others is as old as it has to be"
+
+
+def test_a_first_night_and_other_scenarios_say_nothing_of_the_kind(made, past):
+    assert gate_night(past, made.night(13, scenario="other")).notes == ()
+    with History(None) as empty:
+        assert gate_night(empty, made.night(1)).notes == ()
+
+
+def test_a_rate_search_cannot_be_gated(made, past):
+    night = made.night(13, keys={"load.kind": "rate_search"})
+    with pytest.raises(ConfigError, match=r"tries other rates every night; gate load=open_loop"):
+        gate_night(past, night)
+    assert len(past.series()) == 1, "it is not in the history either"
+
+
+def test_a_setting_that_an_older_version_did_not_know_is_no_change(made, past):
+    assert gate_night(past, made.night(13, settings={"reference.join_every_frames": 1})).notes == ()
+    (note,) = gate_night(past, made.night(14, settings={"reference.join_every_frames": 4})).notes
+    assert note.endswith("reference.join_every_frames: 1 → 4")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -112,6 +114,8 @@ def test_rows(regression):
     rows = series_rows(regression)
     assert all(len(row) == len(HEADERS) for row in rows)
     assert rows[0][:3] == ["ttfp_ms", "c = 1", "72.3 ms"] and rows[0][6] == "REGRESSION"
+    assert rows[0][3].endswith("] ms") and rows[2][2].endswith(" s/s") and rows[2][3].endswith("] s/s")
+    assert rows[1][2] == "0.361" and rows[1][3].endswith("]"), "a ratio has no unit"
     assert float(rows[0][4].removesuffix(" %")) == pytest.approx(20, abs=2)
 
 
@@ -123,3 +127,18 @@ def test_the_document_is_json_and_has_everything(regression, broken):
     assert document["second_run"]["run_id"] and not document["second_run_stands_for_the_night"]
     assert document["pinned"] is None and document["baseline"] is None
     assert to_document(broken)["integrity"][1]["failures"] == [NASTY]
+
+
+def test_rows_of_nothing_are_missing_and_not_zero(young, made):
+    assert all(row[3:6] == ["n/a", "n/a", "n/a"] for row in series_rows(young))
+    with made.history_of(made.nights(12)) as history:
+        rows = series_rows(gate_night(history, made.night(13, rtf=None)))
+    rtf = next(row for row in rows if row[0] == "rtf")
+    assert rtf[2:6] == ["n/a", "n/a", "n/a", "n/a"] and rtf[6] == "INCONCLUSIVE" and "no value tonight" in rtf[7]
+
+
+def test_the_table_lines_up_whatever_a_reason_says(regression):
+    nasty = replace(regression.series[0], reason=NASTY + " | x")
+    page = render_gate(replace(regression, series=(nasty, *regression.series[1:])))
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert len(rows) == 5 and {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {len(HEADERS) + 2}

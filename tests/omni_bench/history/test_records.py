@@ -9,7 +9,7 @@ import pytest
 
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.history.load import load_records
-from omni_bench.history.records import ADVISORY, content_hash, record_of_bench, record_of_run
+from omni_bench.history.records import ADVISORY, content_hash, record_of_bench, record_of_run, series_id
 
 RESULT = {
     "date": "20261128-031500",
@@ -119,3 +119,12 @@ def test_a_real_result_at_a_rate():
     (level,) = record.levels
     assert (level.load, level.concurrency, level.arrival, level.requests) == ("0.5 req/s", 1, "poisson", 4)
     assert record.started_utc == "2026-11-28T07:08:22Z" and level.value("ttfp_ms") > 50
+
+
+def test_a_series_goes_on_when_a_newer_version_knows_one_more_key(runs):
+    keys = dict(record_of_run(runs.make_run(), "a").keys)
+    assert keys["client.modalities"] == [] and keys["load.burstiness"] == 1.0
+    older = {name: value for name, value in keys.items() if name not in ("client.modalities", "load.burstiness")}
+    assert series_id("s", "t", older) == series_id("s", "t", keys)
+    assert series_id("s", "t", keys | {"client.modalities": ["text"]}) != series_id("s", "t", keys)
+    assert series_id("s", "t", keys | {"prompts.sha256": None}) != series_id("s", "t", keys)

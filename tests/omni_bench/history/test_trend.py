@@ -44,6 +44,7 @@ def test_the_table(runs):
     assert (
         rtf["change points"].startswith("2026-01-13 +") and "worse (000c000c000c..000d000d000d)" in rtf["change points"]
     )
+    assert [dict(zip(HEADERS, row, strict=True))["last"].partition(" ")[2] for row in rows] == ["ms", "", "s/s"]
     assert "21 nights" in heading(runs) and "1 of them invalid and left out" in heading(runs)
 
 

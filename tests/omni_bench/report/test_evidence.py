@@ -55,3 +55,11 @@ def test_nothing_to_show_is_no_file(runs, tmp_path):
         folder.write_utterances(fine)
         write_report(folder, plots=False)
         assert not folder.wer_evidence_md.exists()
+
+
+def test_in_a_language_without_words_characters_are_counted(runs):
+    run = runs.make_run()
+    run["provenance"]["prompts"]["locale"] = "zh"
+    heard = utterance_record(score_utterance("a", "你好吗", "你好", "zh", None), concurrency=8, prompt_id="p")
+    text = render_evidence(run, [heard])
+    assert "- CER 33.33 %, S 0, D 1, I 0 of 3 characters" in text and "WER" not in text and "words" not in text

@@ -14,14 +14,35 @@ from omni_bench.report.format import NA
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(1234.5, "1234"), (12.345, "12.3"), (0.12345, "0.123"), (0, "0"), (-0.5, "-0.500"), (None, NA), (math.nan, NA)],
+    [
+        (1e-12, "< 0.000000001"),
+        (-1e-12, "> -0.000000001"),
+        (1234.5, "1234"),
+        (12.345, "12.3"),
+        (0.12345, "0.123"),
+        (0, "0"),
+        (-0.5, "-0.500"),
+        (None, NA),
+        (math.nan, NA),
+    ],
 )
 def test_number(value, shown):
     assert fmt.number(value) == shown
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(8.04, "8.0"), (99.94, "99.9"), (99.96, "100"), (1234.5, "1234"), (0.0, "0.0"), (None, NA)]
+    ("value", "shown"),
+    [
+        (0.0213, "0.021"),
+        (-0.04, "-0.040"),
+        (0.05, "0.1"),
+        (8.04, "8.0"),
+        (99.94, "99.9"),
+        (99.96, "100"),
+        (1234.5, "1234"),
+        (0.0, "0.0"),
+        (None, NA),
+    ],
 )
 def test_milliseconds(value, shown):
     assert fmt.milliseconds(value) == shown
@@ -33,9 +54,39 @@ def test_percent_is_of_a_fraction_and_missing_is_not_zero():
     assert fmt.pair("1", NA) == "1 / n/a" and fmt.pair(NA, NA) == NA
 
 
+def test_what_is_not_zero_is_not_shown_as_zero():
+    assert [fmt.number(value) for value in (1e-12, -1e-12)] == ["< 0.000000001", "> -0.000000001"]
+    assert [fmt.milliseconds(value) for value in (0.0213, -0.04, 0.05)] == ["0.021", "-0.040", "0.1"]
+
+
+@pytest.mark.parametrize(
+    ("fraction", "shown"),
+    [(0.00004, "< 0.01 %"), (0.99999, "> 99.99 %"), (1.0, "100.00 %"), (0.0001, "0.01 %"), (0.0, "0.00 %")],
+)
+def test_rounding_claims_neither_none_nor_all(fraction, shown):
+    assert fmt.percent(fraction) == shown
+
+
+@pytest.mark.parametrize(
+    ("fraction", "shown"),
+    [
+        (0.081, "+8.1 %"),
+        (-0.2, "-20.0 %"),
+        (0.0004, "+0.04 %"),
+        (-0.00004, "-0.004 %"),
+        (-1e-9, "+0.0 %"),
+        (-0.0, "+0.0 %"),
+        (None, NA),
+        (math.inf, NA),
+    ],
+)
+def test_a_change_keeps_its_sign_and_is_not_rounded_to_nothing(fraction, shown):
+    assert fmt.signed_percent(fraction) == shown
+
+
 @given(st.floats(-1e300, 1e300) | st.sampled_from([math.nan, math.inf, -math.inf, None]))
 def test_any_number_is_text_or_na(value):
-    for show in (fmt.number, fmt.milliseconds, fmt.percent, lambda x: fmt.fixed(x, 3)):
+    for show in (fmt.number, fmt.milliseconds, fmt.percent, fmt.signed_percent, lambda x: fmt.fixed(x, 3)):
         text = show(value)
         assert (text == NA) == (value is None or not math.isfinite(value))
         assert "e" not in text and "inf" not in text and "\n" not in text

@@ -142,6 +142,10 @@ def test_the_answer_of_a_search_leads_the_report(open_run):
         ({"lowest_failing_hz": 16.0, "converged": False}, "the search ended before it was within 10%"),
         ({"stall_s": 0.5}, "no stall longer than 0.5 s"),
         ({"stall_s": None}, "80 ms, no failures"),
+        (
+            {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": None},
+            "(p95 of TTFT from the scheduled start at most 450 ms, p95 of TPOT at most 40 ms, no failures)",
+        ),
     ],
 )
 def test_the_answer_in_words(changes, said):
@@ -155,3 +159,29 @@ def test_plots_have_the_rate_on_their_axis(open_run, tmp_path, monkeypatch):
     axes = drawn[1].axes[0]
     assert axes.get_xlabel() == "request rate (req/s)"
     assert [axes.xaxis.get_major_formatter()(value, 0) for value in axes.get_xticks()] == ["0.5", "2"]
+
+
+CHAT = {"client": {"kind": "openai_chat_audio", "modalities": ["text"]}}
+
+
+def test_a_search_over_text_shows_its_own_limits_and_nothing_of_audio(open_run):
+    slo = {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": None}
+    text = {**probe(True), "ttfp_sched_p95_ms": None, "ttft_sched_p95_ms": 61.0, "tpot_p95_ms": None}
+    run = open_run(probes={1.0: text, 5.0: {**text, "holds": False}}, config={**CHAT, "slo": slo})
+    run["rate_search"] |= slo
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in rate_search_section(run).splitlines()[2:]]
+    assert table[0] == ["rate", "holds", "requests", "failed", "TTFT sched p95 (ms)", "TPOT p95 (ms)", "why not"]
+    assert table[2] == ["**1 req/s**", "yes", "12", "0", "61.0", "n/a", ""]
+    assert slo_line(run) == (
+        "goodput: requests with a valid text, TTFT from the scheduled start at most 450 ms and TPOT at most 40 ms, "
+        "of all."
+    )
+    section = open_loop_section(run)
+    assert "TTFP" not in section and "tokens/s and req/s follow" in section and "audio/s" not in section
+
+
+def test_a_run_of_before_text_limits_is_read_as_it_was(open_run):
+    run = open_run(probes={1.0: probe(True), 5.0: probe(False)})
+    assert "ttft_ms" not in run["rate_search"]
+    section = rate_search_section(run)
+    assert "TTFP sched p95 (ms)" in section and "TTFT" not in section and "longest stall (s)" in section

@@ -116,3 +116,11 @@ def test_the_tables_count_equal_answers(checked):
 )
 def test_places(first, text):
     assert place_of(first) == text
+
+
+def test_the_rate_between_two_answers_is_called_what_it_is(checked):
+    comparisons = [one(), OTHER, REPEAT]
+    run = checked(comparisons)
+    assert "WER between" in section(run, comparisons)
+    run["provenance"]["prompts"]["locale"] = "zh"
+    assert "CER between" in section(run, comparisons) and "WER" not in section(run, comparisons)

@@ -13,7 +13,7 @@ from omni_bench.report import plots
 
 def drawn(run, name):
     """The axes of one plot of ``run``."""
-    plot = next(plot for plot in plots.AUDIO_PLOTS if plot.name == name)
+    plot = next(plot for plot in plots.plots_of(run) if plot.name == name)
     axes = Figure().add_subplot()
     plots._draw(axes, plot, sorted(run["levels"], key=lambda level: level["concurrency"]))
     return axes
@@ -137,3 +137,19 @@ def test_folder_that_cannot_be_made(runs, tmp_path):
     (tmp_path / "plots").write_text("in the way")
     with pytest.raises(StoreError, match="cannot write"):
         plots.draw_plots(runs.make_run((1,)), tmp_path / "plots")
+
+
+def test_a_language_without_words_has_a_plot_of_characters(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: path.write_bytes(b""))
+    run = runs.make_run((1, 4))
+    assert "wer.png" in [path.name for path in plots.draw_plots(run, tmp_path)]
+    run["provenance"]["prompts"]["locale"] = "zh"
+    names = [path.name for path in plots.draw_plots(run, tmp_path)]
+    assert "cer.png" in names and sorted(path.name for path in tmp_path.iterdir()) == sorted(names), (
+        "no wer.png is left"
+    )
+    axes = drawn(run, "cer")
+    assert [y for _, y in line_points(axes, "CER")] == pytest.approx(
+        [100 * level["accuracy"]["cer"] for level in run["levels"]]
+    )
+    assert [line.get_label() for line in axes.get_lines() if line.get_label() == "WER"] == []

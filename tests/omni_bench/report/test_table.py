@@ -139,3 +139,19 @@ def test_table_without_rows_is_still_a_table():
 def test_numbers_stay_as_written():
     _, rows = parse(table.markdown_table(("a", "b"), [["1.50", "0010"]]))
     assert rows == [["1.50", "0010"]]
+
+
+def test_a_slow_rate_is_not_none(runs):
+    run = runs.make_run((1,))
+    run["levels"][0]["metrics"]["requests_per_s"]["mean"] = 0.0042
+    names, rows = parse(table.level_table(run))
+    assert dict(zip(names, rows[0], strict=True))["req/s"] == "0.0042"
+
+
+def test_rates_stand_under_their_name_in_every_table(runs):
+    run = runs.make_run((1,))
+    run["levels"][0] |= {"rate_hz": 2.5}
+    made = (table.level_table, table.accuracy_table, table.fit_table, table.lag_table, table.percentile_table)
+    for make in made:
+        names, rows = parse(make(run))
+        assert names[0] == "rate" and rows[0][0] == "2.5 req/s"

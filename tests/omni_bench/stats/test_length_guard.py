@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from omni_bench.levels import Rate
 from omni_bench.stats.length_guard import (
     LEVEL_MEANS,
     PER_REQUEST,
@@ -47,6 +48,21 @@ def test_long_prompts_that_grow_count_by_the_total_too():
     guard = length_guard([before], [after])
     assert abs(guard.change) < 0.001 and guard.total_change == pytest.approx(52.96 / 51 - 1)
     assert guard.tripped and guard.outside == 2
+    assert "all audio together: +3.8 %" in guard.reason, "else nothing in it is beyond the limit"
+
+
+def test_what_is_just_beyond_the_limit_does_not_read_as_the_limit():
+    assert "audio length +2.04 % (" in length_guard([lengths()], [lengths(1.0204)]).reason
+    assert "audio length -1.96 % (" in length_guard([lengths()], [lengths(0.9804)]).reason
+    assert "audio length +0.0 % (" in length_guard([lengths()], [lengths(1 - 1e-7)]).reason
+
+
+def test_rates_are_named_as_rates():
+    scale = {Rate(1.0): 1.0, Rate(2.5): 1.03}
+    guard = length_guard(
+        [lengths(levels=tuple(scale))], [lengths(lambda key: scale[key.concurrency], levels=tuple(scale))]
+    )
+    assert ", 2.5 req/s: +3.0 %: other" in guard.reason and "c = " not in guard.reason
 
 
 def test_only_twins_are_compared():

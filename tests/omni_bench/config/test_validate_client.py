@@ -1,0 +1,32 @@
+"""Which faults of the wire can be asked for with which client: all that have a meaning there, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from omni_bench.chaos.catalogue import WIRE_FAULTS, faults_of
+from omni_bench.clients.forms import CHAT, FORMS
+from omni_bench.config.schema import ClientConfig, RunConfig, TargetConfig
+from omni_bench.config.validate_client import validate_asked
+from omni_bench.errors import ConfigError
+
+CASES = [(kind, ["text", "audio"] if kind == CHAT else []) for kind in FORMS] + [(CHAT, ["text"]), (CHAT, ["audio"])]
+
+
+@pytest.mark.parametrize(("kind", "modalities"), CASES)
+def test_faults_of_the_wire_by_client(kind, modalities):
+    valid = faults_of(kind, audio=modalities != ["text"])
+    assert {"cut", "stall", "http_500", "in_band_error", "crash_at_c3"} <= set(valid)
+    for name in (None, *WIRE_FAULTS):
+        config = RunConfig()
+        config.target = TargetConfig(kind="reference", chaos=name)
+        config.client = ClientConfig(kind=kind, modalities=modalities)
+        config.asr.kind = "none"
+        if name is None or name in valid:
+            validate_asked(config)
+            continue
+        with pytest.raises(ConfigError) as refused:
+            validate_asked(config)
+        message = str(refused.value)
+        assert message.startswith(f"target.chaos={name} with client.kind={kind}")
+        assert message.endswith(f"; valid there: {', '.join(valid)}") and "\n" not in message
