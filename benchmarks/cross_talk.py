@@ -35,9 +35,9 @@ from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
 from omni_bench.errors import DatasetError, EngineError, OmniBenchError
 from omni_bench.store.run_folder import RunFolder
-from reference_impl.engine import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished, SpeechRequest
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
 
 DATASET, LANGUAGE = "seed_tts_mini", "en"
 EVENT_TIMEOUT_S = 120.0

@@ -173,8 +173,8 @@ def make_engine(kind: str, pace: Pace) -> EngineLike:
     """The engine of a kind."""
     if kind == "steady":
         return SteadyEngine(pace)
-    from reference_impl.engine import build_engine
     from reference_impl.settings import ServerSettings
+    from reference_impl.starting import build_engine
 
     return build_engine(ServerSettings(device="cpu"))
 

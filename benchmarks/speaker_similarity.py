@@ -26,9 +26,10 @@ from omni_bench.accuracy.speaker_encoder import describe_encoder, load_speaker_e
 from omni_bench.accuracy.voices import VoicePrint, compare_level, voice_prints, without_outer_silence
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.errors import EngineError, OmniBenchError
-from reference_impl.engine import Engine, build_engine
+from reference_impl.engine import Engine
 from reference_impl.engine_api import AudioChunk, Failed, SpeechRequest
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
 
 HEADERS = ("anchor", "voice of the rest", "onset", "length", "caught", "false alarms beside them")
 LENGTHS_S = (0.4, 0.6, 0.8, 1.0, 1.3)

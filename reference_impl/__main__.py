@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _load_engine(settings: ServerSettings) -> EngineLike:
     # Imported here, in the loading thread: PyTorch takes seconds, the port is bound before.
-    from reference_impl.engine import build_engine
+    from reference_impl.starting import build_engine
 
     return build_engine(settings)
 

@@ -1,4 +1,4 @@
-"""When waiting requests may join the running ones: how much of a frame's time their prompts may take.
+"""The line of requests that wait, and when they may join the running ones.
 
 A prompt read alone costs nearly as much as eight read together, since either way every weight is
 read once. Where requests end one by one, as they do when their lengths differ, they would be
@@ -7,6 +7,14 @@ most of those calls.
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from reference_impl.engine_api import QueueFull
+from reference_impl.running import Running
+from reference_impl.settings import ServerSettings
 
 # Joining requests delay the running ones, between two frames, by no more than so many prompts and so many of
 # their positions together (one prompt may be longer), nor, where prompts are read one by one, by more than this
@@ -21,7 +29,7 @@ class JoinPace:
     """Whether this frame is one before which prompts are read (``reference.join_every_frames``).
 
     ``rows``: of the batch. ``gathers``: whether the batch reads several prompts as one; without it nothing is
-    gained by waiting, and every frame is such a frame. Belongs to the engine's thread.
+    gained by waiting, and every frame is such a frame.
     """
 
     def __init__(self, every_frames: int, rows: int, gathers: bool):
@@ -29,12 +37,65 @@ class JoinPace:
         self._rows = rows
         self._frames_since = every_frames
 
-    def may_join(self, running: int, waiting: int) -> bool:
-        """Asked once before each frame, with the counts of requests. As many as one call reads do not wait."""
+    def may_join(self, running: int, positions: Sequence[int]) -> bool:
+        """Asked once before each frame, with how many run and the positions of each prompt that has a row to come.
+
+        As many prompts, or positions, as one call reads do not wait: more of them would not be read together.
+        """
         self._frames_since += 1
-        could_join = min(waiting, self._rows - running)
-        return self._frames_since >= self._every or 2 * running <= self._rows or could_join >= PREFILLS_PER_STEP
+        whole_call = len(positions) >= PREFILLS_PER_STEP or sum(positions) >= PREFILL_POSITIONS_PER_STEP
+        return self._frames_since >= self._every or 2 * running <= self._rows or whole_call
 
     def joined(self) -> None:
         """Prompts were read before this frame."""
         self._frames_since = 0
+
+
+class WaitingLine:
+    """The requests that wait, the oldest first. Not thread-safe: the engine's lock guards it.
+
+    ``running``, everywhere: how many of the batch's rows are taken.
+    """
+
+    def __init__(self, settings: ServerSettings, gathers: bool):
+        self._rows, self._most = settings.max_batch, settings.max_queue
+        self._pace = JoinPace(settings.join_every_frames, self._rows, gathers)
+        self._requests: deque[Running] = deque()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, request: Running, running: int) -> None:
+        """Raises QueueFull if ``max_queue`` wait already, beside those for whom there is a row."""
+        if len(self) >= self._most + self._rows - running:
+            raise QueueFull(f"{len(self)} requests are waiting; max_queue is {self._most}")
+        self._requests.append(request)
+
+    def remove(self, request_id: str) -> list[Running]:
+        """Take a request out of the line; [] if it is not there."""
+        removed = [request for request in self._requests if request.request.request_id == request_id]
+        for request in removed:
+            self._requests.remove(request)
+        return removed
+
+    def clear(self) -> list[Running]:
+        """Take out everybody."""
+        left = list(self._requests)
+        self._requests.clear()
+        return left
+
+    def may_join(self, running: int) -> bool:
+        """Whether prompts are to be read before this frame; to be asked once a frame."""
+        first = islice(self._requests, min(PREFILLS_PER_STEP, self._rows - running))
+        return self._pace.may_join(running, [request.segments[0].length for request in first])
+
+    def fits(self, running: int, positions: int) -> bool:
+        """Whether the first in line has a row, and may be read with ``positions`` of others that join before it."""
+        if not self._requests or running == self._rows:
+            return False
+        return not positions or positions + self._requests[0].segments[0].length <= PREFILL_POSITIONS_PER_STEP
+
+    def pop(self) -> Running:
+        """The first in line joins."""
+        self._pace.joined()
+        return self._requests.popleft()

@@ -1,8 +1,8 @@
 """The engine: one thread that admits requests, steps the batch, and passes frames on to Code2Wav.
 
-Continuous batching: between two frames, waiting requests are prefilled into free rows and
-finished ones leave. Talker and code predictor run in this thread, Code2Wav in another
-(``streaming.py``); callers only touch the queue.
+Continuous batching: between two frames, waiting requests (``admission.py``) are prefilled into free
+rows (``rows.py``) and finished ones leave. Talker and code predictor run in this thread (``batch.py``
+or ``fast/step.py``), Code2Wav in another (``streaming.py``); callers only touch the queue.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from omni_bench.errors import ConfigError, EngineError
-from reference_impl.admission import PREFILL_BUDGET_S, PREFILL_POSITIONS_PER_STEP, PREFILLS_PER_STEP, JoinPace
+from omni_bench.errors import EngineError
+from reference_impl.admission import PREFILL_BUDGET_S, PREFILLS_PER_STEP, WaitingLine
+from reference_impl.audio_queue import AudioJob
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
 from reference_impl.chunking import ChunkSchedule
@@ -29,17 +29,18 @@ from reference_impl.engine_api import (
     Event,
     Failed,
     Finished,
-    QueueFull,
     RequestRejected,
     SpeechRequest,
 )
-from reference_impl.execution import execution_class
-from reference_impl.loading import MAX_FRAMES, Origin, describe_weights, load_weights, prompt_builder
+from reference_impl.execution import audio_stage, execution_class
+from reference_impl.loading import MAX_FRAMES, Origin, describe_weights, prompt_builder
 from reference_impl.prompt import Segment
+from reference_impl.rows import Rows
 from reference_impl.running import Counters, Running
 from reference_impl.sampling import request_uniforms, segment_uniform
-from reference_impl.settings import CODE2WAV_GRAPHS, ServerSettings
-from reference_impl.streaming import AudioJob, AudioWorker
+from reference_impl.settings import ServerSettings
+from reference_impl.streaming import AudioWorker
+from reference_impl.transfers import use_device
 
 log = logging.getLogger("reference_impl.engine")
 
@@ -63,18 +64,17 @@ class Engine:
         self.voices = self._prompts.voices
         self.capabilities = self._prompts.capabilities
         self._origin = origin
-        batch_class = execution_class(settings) if self.batch_class is DecodeBatch else self.batch_class
-        self._batch = batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
-        # twice the rows: a request whose last audio is still being decoded does not keep its row
-        self._audio = self._new_audio_worker(2 * settings.max_batch)
-        self._join_pace = JoinPace(settings.join_every_frames, settings.max_batch, self._batch.gathers)
-        self._waiting: deque[Running] = deque()
-        self._running: list[Running] = []  # index = row
-        self._flight: list[tuple[Running, int]] = []  # requests, and their segments, of the step launched ahead
-        self._draining: set[Running] = set()  # left the batch, last audio not yet out
         self._wake = threading.Condition()
         self._stopping = False
         self._failure: Exception | None = None
+        batch_class = execution_class(settings) if self.batch_class is DecodeBatch else self.batch_class
+        self._batch = batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
+        new_audio = audio_stage(settings) if self.audio_class is AudioWorker else self.audio_class
+        # twice the rows: a request whose last audio is still being decoded does not keep its row
+        self._audio = new_audio(model, 2 * settings.max_batch, self._fail)
+        self._waiting = WaitingLine(settings, self._batch.gathers)
+        self._rows = Rows(self._batch, self._wake)
+        self._draining: set[Running] = set()  # left the batch, last audio not yet out
         self._counters = Counters()
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
         self._thread.start()
@@ -99,29 +99,24 @@ class Engine:
         with self._wake:
             if self._stopping or not self._thread.is_alive():
                 raise EngineDead("the engine has stopped")
-            free_rows = self.settings.max_batch - len(self._running)
-            if len(self._waiting) >= self.settings.max_queue + free_rows:
-                raise QueueFull(f"{len(self._waiting)} requests are waiting; max_queue is {self.settings.max_queue}")
+            self._waiting.add(running, len(self._rows))
             self._counters.requests += 1
-            self._waiting.append(running)
             self._wake.notify()
 
     def cancel(self, request_id: str) -> None:
         """See :meth:`EngineLike.cancel`."""
         with self._wake:
-            for running in self._running:
+            for running in self._rows.requests:
                 if running.request.request_id == request_id:
                     running.cancelled = True
-            waiting = [r for r in self._waiting if r.request.request_id == request_id]
-            for running in waiting:
-                self._waiting.remove(running)
-                self._counters.cancelled += 1
+            waiting = self._waiting.remove(request_id)
+            self._counters.cancelled += len(waiting)
         for running in waiting:
             running.emit(Finished("cancelled", 0, running.prompt_tokens))
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineLike.stats`."""
-        alive, now = self._thread.is_alive(), (len(self._running), len(self._waiting))
+        alive, now = self._thread.is_alive(), (len(self._rows), len(self._waiting))
         return self._counters.stats(alive, *now, self._audio.busy_s)
 
     def describe(self) -> dict[str, Any]:
@@ -171,6 +166,7 @@ class Engine:
 
     def _run(self) -> None:
         torch.set_flush_denormal(True)
+        use_device(self.model.device)
         try:
             with torch.inference_mode():
                 while self._wait_for_work():
@@ -182,9 +178,7 @@ class Engine:
         self._audio.stop()
         with self._wake:
             self._stopping = True
-            left = [*self._running, *self._waiting, *self._draining]
-            self._running.clear()
-            self._waiting.clear()
+            left = [*self._rows.clear(), *self._waiting.clear(), *self._draining]
             self._draining.clear()
         error = self._failure
         message = f"the engine died: {type(error).__name__}: {error}" if error else "the engine was stopped"
@@ -194,18 +188,19 @@ class Engine:
 
     def _wait_for_work(self) -> bool:
         with self._wake:
-            while not (self._stopping or self._waiting or self._running or self._flight):
+            while not (self._stopping or self._waiting or self._rows.busy):
                 self._wake.wait()
             return not self._stopping
 
     def _admit(self) -> None:
         """Prefill waiting requests into free rows, as many as the running ones can spare the time for."""
-        if not self._join_pace.may_join(len(self._running), len(self._waiting)):
-            return
-        others_run, began, positions = bool(self._running), time.perf_counter(), 0
+        with self._wake:
+            if not self._waiting.may_join(len(self._rows)):
+                return
+        others_run, began, positions = bool(self._rows), time.perf_counter(), 0
         entering: list[Running] = []
         for _ in range(PREFILLS_PER_STEP):
-            running = self._next_waiting(PREFILL_POSITIONS_PER_STEP - positions if positions else None)
+            running = self._next_waiting(positions)
             if running is None:
                 break
             positions += running.segments[0].length
@@ -217,27 +212,26 @@ class Engine:
                 self._prefill(entering.pop())
                 if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
                     break
-        if positions:
-            self._join_pace.joined()
         if entering:
             self._prefill(*entering)
 
-    def _next_waiting(self, most_positions: int | None) -> Running | None:
-        """The request that waited longest, with a row to come and a stream; None if it has to wait on."""
+    def _next_waiting(self, positions: int) -> Running | None:
+        """The request that waited longest, with a row to come and a stream; None if it has to wait on.
+
+        ``positions``: of the prompts that join before it.
+        """
         with self._wake:
-            if not self._waiting or len(self._running) == self.settings.max_batch:
-                return None
-            if most_positions is not None and self._waiting[0].segments[0].length > most_positions:
+            if not self._waiting.fits(len(self._rows), positions):
                 return None
             stream = self._audio.open()
             if stream is None:
                 # Code2Wav is behind: with nothing else to do, look again shortly
-                if not self._running:
+                if not self._rows:
                     self._wake.wait(timeout=0.005)
                 return None
-            running = self._waiting.popleft()
+            running = self._waiting.pop()
             running.stream = stream
-            self._running.append(running)
+            self._rows.add(running)
             return running
 
     def _prefill(self, *entering: Running) -> None:
@@ -257,10 +251,10 @@ class Engine:
 
     def _step(self) -> None:
         """One frame for every running request, then the audio that is due."""
-        if not (self._running or self._flight):
+        if not self._rows.busy:
             return
         started = time.perf_counter()
-        frames = self._next_frames()
+        frames = self._rows.next_frames()
         self._counters.steps += bool(frames)
         self._counters.frames += len(frames)
         self._counters.step_s += time.perf_counter() - started
@@ -270,28 +264,13 @@ class Engine:
             self._advance(running, next_code0=int(codes[-1]))
             if running.chunk_is_due() and not running.finish_reason:
                 self._speak(running, AudioJob(running.stream, running.emit, running.unsent(self._audio.piece)))
-        ended = [running for running in self._running if running.finish_reason]
+        ended = [running for running in self._rows.requests if running.finish_reason]
         if ended:
-            self._leave(ended)
+            self._rows.leave(ended)
+            with self._wake:
+                self._draining.update(ended)
         for running in ended:
             self._finish(running)
-
-    def _next_frames(self) -> list[tuple[Running, np.ndarray]]:
-        """A frame of every running request: int64 [17], its codes and codebook 0 of the next one.
-
-        A batch that steps ahead begins the next frame before this one is looked at, so that the
-        device need not wait for the host. What it then does for a request that ends, or begins
-        another segment, is dropped.
-        """
-        if not self._batch.ahead:
-            return list(zip(self._running, self._batch.step(), strict=True))
-        landing, self._flight = self._flight, [(running, running.segment) for running in self._running]
-        if self._flight:
-            self._batch.launch()
-        if not landing:
-            return []
-        frames = zip(landing, self._batch.collect(), strict=True)
-        return [(r, codes) for (r, segment), codes in frames if not r.finish_reason and r.segment == segment]
 
     def _advance(self, running: Running, next_code0: int) -> None:
         """Decide whether a request goes on, starts its next segment, or ends."""
@@ -301,14 +280,6 @@ class Engine:
             ended = running.segment_frames >= segment.forced_frames
         if running.advance(ended, self._room(segment)):
             self._prefill(running)
-
-    def _new_audio_worker(self, slots: int) -> AudioWorker:
-        if self.settings.graphs in CODE2WAV_GRAPHS and self.audio_class is AudioWorker:
-            from reference_impl.fast.audio import GraphAudioWorker
-
-            frames = max(self.settings.first_chunk_frames, self.settings.chunk_frames)
-            return GraphAudioWorker(self.model, slots, self._fail, self.settings.max_batch, frames)
-        return self.audio_class(self.model, slots, self._fail)
 
     def _schedule(self) -> ChunkSchedule:
         settings, frame_s = self.settings, 1.0 / self.model.config.frame_rate_hz
@@ -323,16 +294,6 @@ class Engine:
     def _speak(self, running: Running, job: AudioJob) -> None:
         """Hand a chunk of a request to Code2Wav."""
         self._audio.submit(job)
-
-    def _leave(self, ended: list[Running]) -> None:
-        """Free their rows."""
-        moved = self._batch.leave_all([running.row for running in ended])
-        with self._wake:
-            for row, before in moved.items():
-                self._running[row] = self._running[before]
-                self._running[row].row = row
-            del self._running[len(self._running) - len(ended) :]
-            self._draining.update(ended)
 
     def _finish(self, running: Running) -> None:
         """The rest of the audio and the end go to Code2Wav."""
@@ -349,28 +310,3 @@ class Engine:
             running.emit(event)
 
         self._speak(running, AudioJob(running.stream, on_event, codes, end))
-
-
-def build_engine(settings: ServerSettings) -> Engine:
-    """Load the weights and start their engine, warmed up by one short sentence.
-
-    Raises ConfigError and CheckpointError as :func:`reference_impl.loading.load_weights` does.
-    """
-    if settings.fault is not None and settings.graphs != "off":
-        raise ConfigError(
-            f"reference.fault={settings.fault!r} is built into the eager step and needs graphs=off, "
-            f"not {settings.graphs!r}"
-        )
-    model, origin = load_weights(settings)
-    engine = _engine_class(settings.fault)(model, settings, origin)
-    engine.warm_up()
-    return engine
-
-
-def _engine_class(fault: str | None) -> type[Engine]:
-    if fault is None:
-        return Engine
-    # what is broken on purpose is built on this module, and not even loaded without need
-    from reference_impl.faults.engines import faulty_engine
-
-    return faulty_engine(fault)

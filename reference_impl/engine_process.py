@@ -232,7 +232,7 @@ def _end_soon() -> None:
 
 
 def _build_engine(settings: ServerSettings) -> EngineLike:
-    from reference_impl.engine import build_engine  # PyTorch: only once the socket is listened to
+    from reference_impl.starting import build_engine  # PyTorch: only once the socket is listened to
 
     return build_engine(settings)
 

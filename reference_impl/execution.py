@@ -1,4 +1,4 @@
-"""The execution ladder: which decode batch runs a step (``reference.graphs``, ``reference.buffers``).
+"""The execution ladder: what runs a step and Code2Wav (``reference.graphs``, ``reference.buffers``).
 
 One result, rising speed: codes through the host at every draw (what servers did first);
 everything on the device; the two halves of a layer compiled by torch.compile; the code
@@ -7,6 +7,9 @@ predictor and the talker in one CUDA graph each; the whole step in one graph of 
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,7 +23,8 @@ from reference_impl.kv_cache import CacheView
 from reference_impl.layers import DecoderLayer, attend, rotate
 from reference_impl.predictor_strategies import bucket
 from reference_impl.sampling import Draw
-from reference_impl.settings import BUFFERS, GRAPHS, ServerSettings
+from reference_impl.settings import BUFFERS, CODE2WAV_GRAPHS, GRAPHS, ServerSettings
+from reference_impl.streaming import AudioWorker
 
 
 def execution_class(settings: ServerSettings) -> type[DecodeBatch]:
@@ -48,6 +52,16 @@ def execution_class(settings: ServerSettings) -> type[DecodeBatch]:
             raise ConfigError(f"reference.graphs='full_step' needs Triton 3.6 or later: {error}") from None
         return FullStepBatch
     return {"off": DecodeBatch, "compile": CompiledBatch, "cuda_graph": StageGraphBatch}[settings.graphs]
+
+
+def audio_stage(settings: ServerSettings) -> Callable[[Model, int, Callable[[Exception], None]], AudioWorker]:
+    """What makes the Code2Wav worker for these settings, with the arguments of :class:`AudioWorker`."""
+    if settings.graphs not in CODE2WAV_GRAPHS:
+        return AudioWorker
+    from reference_impl.fast.audio import GraphAudioWorker
+
+    frames = max(settings.first_chunk_frames, settings.chunk_frames)
+    return partial(GraphAudioWorker, rows=settings.max_batch, frames=frames)
 
 
 class ThroughHost:

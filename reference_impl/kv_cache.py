@@ -36,7 +36,8 @@ class SlotCache:
     """The talker's cache: ``slots`` sequences of at most ``max_len`` positions.
 
     Memory: 2 × layers × slots × kv_heads × max_len × head_dim elements, zeroed: a masked row
-    that held NaN would still poison the weighted sum (0 × NaN).
+    that held NaN would still poison the weighted sum (0 × NaN). For the same reason a slot is zeroed
+    behind what a new sequence brings: the one before may have been of a recording that made it NaN.
     """
 
     def __init__(
@@ -55,13 +56,14 @@ class SlotCache:
         self.max_len = max_len
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copy the first ``length`` positions of one slot over another."""
-        self.keys[:, target, :, :length] = self.keys[:, source, :, :length]
-        self.values[:, target, :, :length] = self.values[:, source, :, :length]
+        """Copy the first ``length`` positions of one slot over another, zeros behind them."""
+        for kept in (self.keys, self.values):
+            kept[:, target, :, :length] = kept[:, source, :, :length]
+            kept[:, target, :, length:] = 0
 
 
 class PrefillView:
-    """A prompt written to one empty slot; it attends only to itself, causally."""
+    """A prompt written to one slot, zeros behind it; it attends only to itself, causally."""
 
     def __init__(self, cache: SlotCache, slot: int):
         self._cache, self._slot = cache, slot
@@ -69,8 +71,10 @@ class PrefillView:
     def append(self, layer: int, keys: Tensor, values: Tensor) -> Attended:
         """keys/values [1, kv_heads, T, head_dim]."""
         length = keys.shape[2]
-        self._cache.keys[layer, self._slot, :, :length] = keys[0]
-        self._cache.values[layer, self._slot, :, :length] = values[0]
+        for kept, new in ((self._cache.keys, keys), (self._cache.values, values)):
+            kept[layer, self._slot, :, :length] = new[0]
+            if layer == 0:  # of all layers at once
+                kept[:, self._slot, :, length:] = 0
         return Attended(keys, values, None, causal=True)
 
 

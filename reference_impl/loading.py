@@ -21,6 +21,7 @@ from reference_impl.prompt import CharPrompts, PromptBuilder
 from reference_impl.random_weights import random_model
 from reference_impl.released_prompt import ReleasedPrompts
 from reference_impl.settings import BUNDLED, CHUNK_GROWTHS, DTYPES, ServerSettings
+from reference_impl.transfers import use_device
 
 MAX_FRAMES = 2048  # 164 s: the most one request may speak
 RANDOM_WEIGHTS = (
@@ -53,6 +54,7 @@ def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     if settings.fault is not None:
         fault_called(settings.fault)
     device = resolve_device(settings.device)
+    use_device(device)
     # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3
     torch.backends.cudnn.allow_tf32 = False
     if device.type == "cpu":
@@ -151,6 +153,8 @@ def resolve_device(name: str) -> torch.device:
         raise ConfigError(f"reference.device={name!r} is unknown; valid: auto, cpu, cuda, cuda:N") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"reference.device={name!r}: PyTorch {torch.__version__} sees no CUDA device here")
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise ConfigError(f"reference.device={name!r}: this machine has cuda:0 to cuda:{torch.cuda.device_count() - 1}")
     return device
 
 

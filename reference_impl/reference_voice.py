@@ -14,6 +14,7 @@ from reference_impl.checkpoint import MAX_REFERENCE_S, Model
 from reference_impl.engine_api import RequestRejected, SpeechRequest
 
 MIN_S = 0.5
+MOST_AMPLITUDE = 1e4  # full scale is 1; far beyond it (1e18) the encoders overflow and a voice is NaN
 REMEMBERED = 64  # recordings whose vectors and codes are kept
 
 
@@ -37,6 +38,8 @@ class ReferenceVoices:
             )
         if not np.isfinite(audio).all():
             raise RequestRejected("the reference holds NaN or infinity", "ref_audio")
+        if np.abs(audio).max() > MOST_AMPLITUDE:
+            raise RequestRejected(f"the reference is more than {MOST_AMPLITUDE:g} times full scale", "ref_audio")
         return -(-len(audio) // self._model.config.code2wav.samples_per_frame)
 
     def speaker(self, audio: np.ndarray) -> Tensor:

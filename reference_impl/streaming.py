@@ -2,7 +2,7 @@
 
 While this thread turns frames into samples the engine's thread already works on the next
 frames: on two CPU cores the two stages fill one core each, without the barriers that two
-threads inside every operation would need. Jobs of one request are decoded in order.
+threads inside every operation would need. Whose job is next: ``audio_queue.py``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from reference_impl.audio_queue import AudioJob, AudioQueue
 from reference_impl.checkpoint import Model
 from reference_impl.code2wav_layers import StreamState
-from reference_impl.engine_api import AudioChunk, Event
+from reference_impl.engine_api import AudioChunk
 
 log = logging.getLogger("reference_impl.streaming")
 
@@ -30,18 +30,9 @@ def to_pcm(wave: Tensor) -> np.ndarray:
     return (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False)
 
 
-@dataclass(frozen=True)
-class AudioJob:
-    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event.
-
-    ``silent``: the frames are decoded for what follows them and their audio is dropped.
-    """
-
-    slot: int
-    on_event: Callable[[Event], None]
-    codes: np.ndarray | None
-    end: Event | None = None
-    silent: bool = False
+SILENT_FRAMES = {"cpu": 8, "cuda": 64}
+"""The most frames of a reference recording in one call, as others wait for it: on a CPU the size at which a frame
+costs least, on a GPU, where an eager call is mostly the launching of its kernels, more."""
 
 
 class AudioWorker:
@@ -56,13 +47,12 @@ class AudioWorker:
         self._code2wav, self._device = model.code2wav, model.device
         self._state = self._new_state(model, slots)
         self._free = deque(range(slots))
-        self._jobs: deque[AudioJob] = deque()
-        self._heard: set[int] = set()  # slots whose stream has sent audio; the worker's own thread alone
+        # on a CPU one stream at a time keeps the convolutions in its caches; a GPU wants one large call
+        together = model.device.type == "cuda"
+        self._jobs = AudioQueue(together, self.piece(SILENT_FRAMES["cuda" if together else "cpu"]))
         self._wake = threading.Condition()
         self._stopping = False
         self._on_failure = on_failure
-        # on a CPU one stream at a time keeps the convolutions in its caches; a GPU wants one large call
-        self._batched = model.device.type == "cuda"
         self.busy_s = 0.0
         self._thread = threading.Thread(target=self._run, name="code2wav", daemon=True)
         self._thread.start()
@@ -82,7 +72,7 @@ class AudioWorker:
     def submit(self, job: AudioJob) -> None:
         """Queue a job."""
         with self._wake:
-            self._jobs.append(job)
+            self._jobs.put(job)
             self._wake.notify()
 
     def stop(self) -> None:
@@ -106,22 +96,11 @@ class AudioWorker:
             self._on_failure(error)
 
     def _take(self) -> list[AudioJob]:
-        """The jobs of the next call: one, or on a GPU the first job of every stream that has one. [] means stop."""
+        """The jobs of the next call; [] means stop."""
         with self._wake:
             while not (self._jobs or self._stopping):
                 self._wake.wait()
-            if self._stopping:
-                return []
-            if not self._batched:
-                # a first chunk is short, and somebody waits for it in silence: it need not queue behind long ones
-                place = next((place for place, job in enumerate(self._jobs) if job.slot not in self._heard), 0)
-                job = self._jobs[place]
-                del self._jobs[place]
-                return [job]
-            taken: dict[int, AudioJob] = {}
-            rest = deque(job for job in self._jobs if taken.setdefault(job.slot, job) is not job)
-            self._jobs = rest
-            return list(taken.values())
+            return [] if self._stopping else self._jobs.take()
 
     def _work(self, jobs: list[AudioJob]) -> None:
         for job, pcm in self._decode([job for job in jobs if job.codes is not None]):
@@ -133,23 +112,21 @@ class AudioWorker:
 
     def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
         """Hand out a chunk: int16 samples [1920 × T]."""
-        self._heard.add(job.slot)
         job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
 
     def _end(self, job: AudioJob) -> None:
         """Give the slot back, then say that it is over."""
         self._state.reset(job.slot)
-        self._heard.discard(job.slot)
         with self._wake:
             self._free.append(job.slot)
         job.on_event(job.end)
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
-        """Yield (job, int16 samples [1920 × T]); jobs of equal length share a call."""
+        """Yield (job, int16 samples [1920 × T]); jobs of equal length share a call, and short ones go first."""
         by_length: dict[int, list[AudioJob]] = {}
         for job in jobs:
             by_length.setdefault(len(job.codes), []).append(job)
-        for group in by_length.values():
+        for _, group in sorted(by_length.items(), key=lambda item: item[0]):
             codes = torch.from_numpy(np.stack([job.codes.T for job in group])).to(self._device)
             if len(group) == 1:
                 rows: slice | Tensor = slice(group[0].slot, group[0].slot + 1)

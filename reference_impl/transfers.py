@@ -8,6 +8,12 @@ import torch
 from torch import Tensor
 
 
+def use_device(device: torch.device) -> None:
+    """Make a CUDA device this thread's own: kernels of Triton, events and synchronisation go to the current one."""
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+
+
 def to_device(values: Any, device: torch.device) -> Tensor:
     """Numbers (nested lists, an array) as a tensor on ``device``.
 

@@ -7,9 +7,7 @@ was measured is on disk, marked invalid; then the error goes on to the command l
 from __future__ import annotations
 
 import io
-import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +28,6 @@ from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.parity.phase import ParityPhase
-from omni_bench.report.console import notes, summary_table, verdict_lines
 from omni_bench.run.alone import WHILE_ALONE, ParityResult, keep_codes, parity_result, send_alone
 from omni_bench.run.finish import Outcome, finish
 from omni_bench.run.hearing import judge_facts, with_voices
@@ -44,12 +41,12 @@ from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
 from omni_bench.run.results import LevelResult, measure_level, request_record
 from omni_bench.run.signal_checks import speaks
+from omni_bench.run.summary import print_summary
 from omni_bench.store.run_folder import RunFolder
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
 
 SPOOL = ".spool"
-PLAIN_WIDTH = 150
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet:
     if problem is not None:
         raise _with_place(problem, session)
     if not quiet:
-        print_summary(document, folder)
+        print_summary(document, folder.report_md)
     return RunOutcome(run_dir, document)
 
 
@@ -306,24 +303,3 @@ def _with_place(problem: BaseException, session: _Session) -> BaseException:
     if isinstance(problem, KeyboardInterrupt):
         return KeyboardInterrupt(f"{session.finished} finished requests are in {session.folder.path}")
     return problem
-
-
-def print_summary(document: dict[str, Any], folder: RunFolder) -> None:
-    """The table, why the run may not be trusted if so, and where the report is; on stdout.
-
-    A reader that has gone (``| true``) changes nothing about the run: it is all on disk.
-    """
-    # Into a file or a pipe, rich would squeeze the table into 80 columns.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    with console.capture() as capture:  # at a broken pipe rich itself would exit with code 1
-        console.print(summary_table(document, console.width))
-        for line in [*notes(document), *verdict_lines(document)]:
-            console.print(line, markup=False, soft_wrap=True)
-        console.print(f"report: {folder.report_md}", markup=False, soft_wrap=True)
-    try:
-        print(capture.get(), end="", flush=True)
-    except BrokenPipeError:
-        # What is still in the buffer goes nowhere, so that no later flush fails again.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

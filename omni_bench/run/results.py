@@ -24,11 +24,11 @@ from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.metrics.shared_audio import SharedAudio
 from omni_bench.run.answers import SPEECH, answer_faults, other_prompt_text, spoken_text
-from omni_bench.run.signal_checks import SHARED_FORM, is_shared_form, shared_from, shared_records, with_signal_faults
+from omni_bench.run.record_checks import check_values
+from omni_bench.run.signal_checks import shared_from, shared_records, with_signal_faults
 from omni_bench.run.warmup import WarmupRequest, read_warmup, warmup_requests, write_warmup
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
-from omni_bench.text import shorten
 
 UNHEARABLE = ("empty", "silent", "no_text")
 """Faults with which there is nothing to transcribe, or to compare: the utterance counts as wholly wrong."""
@@ -254,7 +254,7 @@ def read_solos(folder: RunFolder) -> LevelResult | None:
 def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, number: int) -> RequestResult:
     try:
         timeline = timeline_from_dict(record)
-        _check_values(record, timeline)
+        check_values(record, timeline)
         audio = record["audio"]
         path = None if audio is None else (folder.path / audio).resolve()
         if path is not None and not path.is_relative_to(folder.path.resolve()):
@@ -274,48 +274,6 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, numbe
         raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
     except StoreError as error:
         raise StoreError(f"{file}, line {number}: {error}") from None
-
-
-def _check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
-    """Raise StoreError for values of a stored line that no run can have written."""
-    shared = record.get("shared_audio", [])  # runs of older versions have none
-    faults, ttfa_ms, ref_text = record["faults"], record["metrics"]["ttfa_ms"], record.get("ref_text")
-    prompt_text = record.get("prompt_text")
-    checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
-    checks += [
-        ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
-        ("ref_text", ref_text, ref_text is None or isinstance(ref_text, str), "a string or null"),
-        ("prompt_text", prompt_text, prompt_text is None or isinstance(prompt_text, str), "a string or null"),
-        (
-            "faults",
-            faults,
-            isinstance(faults, list) and all(isinstance(fault, str) for fault in faults),
-            "a list of strings",
-        ),
-        ("shared_audio", shared, is_shared_form(shared), SHARED_FORM),
-        (
-            "metrics.ttfa_ms",
-            ttfa_ms,
-            ttfa_ms is None or (isinstance(ttfa_ms, (int, float)) and not isinstance(ttfa_ms, bool)),
-            "a number or null",
-        ),
-        (
-            "sample_rate_hz",
-            timeline.sample_rate_hz,
-            timeline.sample_rate_hz is None or timeline.sample_rate_hz >= 1,
-            "at least 1, or null",
-        ),
-        ("chunk_bytes", timeline.chunk_bytes, all(size >= 0 for size in timeline.chunk_bytes), "0 or more each"),
-        (
-            "ended_ns" if timeline.ended_ns is not None else "failed_ns",
-            timeline.finished_ns,
-            timeline.finished_ns >= timeline.started_ns,
-            f"at least started_ns={timeline.started_ns}",
-        ),
-    ]
-    for name, value, holds, what in checks:
-        if not holds:
-            raise StoreError(f"request {timeline.request_id!r}: {name} is {shorten(repr(value), 80)}; must be {what}")
 
 
 def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | None]:

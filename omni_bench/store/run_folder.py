@@ -28,6 +28,7 @@ import numpy as np
 
 from omni_bench.clients.timeline import Timeline
 from omni_bench.errors import StoreError
+from omni_bench.store.chunks import read_chunks, write_chunks
 from omni_bench.store.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.store.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.store.schema import validate_run
@@ -198,50 +199,19 @@ class RunFolder:
 
     def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write utterances.jsonl anew."""
-        data = b"".join(to_json(dict(record), "a line of utterances.jsonl") + b"\n" for record in records)
-        write_atomically(self.utterances_jsonl, lambda path: path.write_bytes(data))
+        self.write_lines(self.utterances_jsonl, records)
 
     def read_utterances(self) -> list[dict[str, Any]]:
         """The lines of utterances.jsonl, [] if there was no judge."""
-        return read_json_lines(self.utterances_jsonl) if self.utterances_jsonl.is_file() else []
+        return self.read_lines(self.utterances_jsonl)
 
     def write_chunks(self, timelines: Iterable[Timeline]) -> None:
-        """Write chunks.parquet: request_id, index, arrived_ns, samples, bytes, ends_chunk; a row an audio read."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        names = ("request_id", "index", "arrived_ns", "samples", "bytes", "ends_chunk")
-        columns: dict[str, list[Any]] = {name: [] for name in names}
-        for timeline in timelines:
-            columns["request_id"] += [timeline.request_id] * len(timeline.chunk_bytes)
-            columns["index"] += range(len(timeline.chunk_bytes))
-            columns["arrived_ns"] += timeline.chunk_arrived_ns
-            columns["samples"] += timeline.chunk_samples
-            columns["bytes"] += timeline.chunk_bytes
-            columns["ends_chunk"] += timeline.chunk_ends or [True] * len(timeline.chunk_bytes)
-        schema = pa.schema(
-            [
-                ("request_id", pa.string()),
-                ("index", pa.int32()),
-                ("arrived_ns", pa.int64()),
-                ("samples", pa.int32()),
-                ("bytes", pa.int32()),
-                ("ends_chunk", pa.bool_()),
-            ]
-        )
-        table = pa.table(columns, schema=schema)
-        write_atomically(self.chunks_parquet, lambda path: pq.write_table(table, path))
+        """Write chunks.parquet anew: the audio reads of ``timelines``."""
+        write_chunks(self.chunks_parquet, timelines)
 
     def read_chunks(self) -> pd.DataFrame:
         """chunks.parquet as a data frame, one row an audio read."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with os_errors_as_store_errors("read", self.chunks_parquet):
-                return pq.read_table(self.chunks_parquet).to_pandas()
-        except pa.ArrowException as error:
-            raise StoreError(f"{self.chunks_parquet} is not a parquet file: {error}") from error
+        return read_chunks(self.chunks_parquet)
 
     def save_audio(self, name: str, pcm: bytes | Path, sample_rate_hz: int) -> str:
         """Write s16le mono ``pcm`` (or the file that holds it) as audio/NAME.wav; the path in the run folder.

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
+from reference_impl.audio_queue import AudioJob
 from reference_impl.checkpoint import Model
 from reference_impl.fast.code2wav import FastCode2Wav
 from reference_impl.predictor_strategies import bucket
-from reference_impl.streaming import AudioJob, AudioWorker
+from reference_impl.streaming import AudioWorker
 from reference_impl.transfers import to_device
 
 # that of the steps: below it, every small kernel of a call would wait for the step's (20 ms instead of 4 for 8 streams)
 PRIORITY = -1
+MOST_FRAMES = 32  # of a call: tiles of the attention and the depthwise kernel grow with it; longer chunks take several
 
 
 class Code2WavGraphs:
@@ -96,7 +98,7 @@ class GraphAudioWorker(AudioWorker):
     def __init__(
         self, model: Model, slots: int, on_failure: Callable[[Exception], None], rows: int, frames: int
     ):  # fmt: skip
-        self._graphs = Code2WavGraphs(model, slots, rows, frames)
+        self._graphs = Code2WavGraphs(model, slots, rows, min(frames, MOST_FRAMES))
         super().__init__(model, slots, on_failure)
 
     def _new_state(self, model: Model, slots: int) -> None:
@@ -118,7 +120,6 @@ class GraphAudioWorker(AudioWorker):
         if ended:
             slots = [job.slot for job in ended]
             self._graphs.reset(slots)
-            self._heard.difference_update(slots)
             with self._wake:
                 self._free.extend(slots)
         for job in ended:

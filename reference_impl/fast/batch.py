@@ -66,7 +66,7 @@ class FullStepBatch(DecodeBatch):
                 f"exactly top_k ids ({model.config.name}); valid here: off"
             )
         self._active = torch.zeros(rows, dtype=torch.long, device=model.device)
-        # higher priority than Code2Wav: what it leaves of the card is Code2Wav's
+        # the priority that its kernels are captured with, which is Code2Wav's as well (see ``audio.py``)
         self._stream = torch.cuda.Stream(model.device, priority=-1)
         state = RowState(self._hidden, self._uniforms, self._counters, self._active, self._seen, self._trailing)
         pdl = torch.cuda.get_device_capability(model.device) >= PDL_SINCE
@@ -138,7 +138,9 @@ class FullStepBatch(DecodeBatch):
         frame: int | None = None,
     ) -> None:
         """See :meth:`DecodeBatch.enter`. Prompts are gathered, and read together before the next step."""
-        if frame is None or len(prompt.embeds) > self._prompts.longest:
+        # the tiny voice's positions begin again at the end of its prompt; those of a graph count up
+        counts_up = prompt.next_position >= len(prompt.embeds)
+        if frame is None or len(prompt.embeds) > self._prompts.longest or not counts_up:
             self._take_rows()
             super().enter(row, prompt, forced_frames, uniform, frame)
             return

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from reference_impl.audio_queue import AudioJob
 from reference_impl.checkpoint import Model
-from reference_impl.streaming import AudioJob, AudioWorker
+from reference_impl.streaming import AudioWorker
 
 OnFailure = Callable[[Exception], None]
 

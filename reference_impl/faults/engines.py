@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omni_bench.errors import OmniBenchError
+from reference_impl.audio_queue import AudioJob
 from reference_impl.batch import DecodeBatch
 from reference_impl.checkpoint import Model
 from reference_impl.chunking import ChunkSchedule
@@ -20,7 +21,7 @@ from reference_impl.loading import Origin
 from reference_impl.prompt import Segment
 from reference_impl.running import Running
 from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioJob, AudioWorker
+from reference_impl.streaming import AudioWorker
 
 log = logging.getLogger("reference_impl.faults")
 
@@ -52,7 +53,7 @@ class NeighbourSlotEngine(Engine):
     def _to_slot(self, row: int, own: Callable[[Event], None]) -> Callable[[Event], None]:
         def deliver(event: Event) -> None:
             with self._wake:
-                owner = self._running[row].emit if row < len(self._running) else own
+                owner = self._rows.requests[row].emit if row < len(self._rows) else own
             (owner if isinstance(event, AudioChunk) else own)(event)
 
         return deliver

@@ -24,9 +24,9 @@ from omni_bench.accuracy.wer import CorpusScore, UtteranceScore, score_corpus, s
 from omni_bench.config.schema import AsrConfig
 from omni_bench.datasets.seed_tts import parse_meta
 from omni_bench.errors import DatasetError
-from reference_impl.engine import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished, SpeechRequest
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
 from reference_impl.training.teacher import AUDIBLE, SAMPLE_RATE_HZ
 
 EVALUATION_SET = Path(__file__).parent / "evaluation_set"

@@ -42,9 +42,9 @@ def build_engine(settings):
     return engine
 
 
-module = types.ModuleType("reference_impl.engine")
+module = types.ModuleType("reference_impl.starting")
 module.build_engine = build_engine
-sys.modules["reference_impl.engine"] = module
+sys.modules["reference_impl.starting"] = module
 
 if sys.argv[2] == "--fd":
     from reference_impl import engine_process

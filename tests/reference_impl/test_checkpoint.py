@@ -97,3 +97,16 @@ def test_bad_config_json(copy, text):
     (copy / "config.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"config\.json"):
         load(copy)
+
+
+def test_loading_draws_no_weights_and_asks_no_meta_tensor_for_memory(monkeypatch):
+    """Either one loads PyTorch's compiler or SymPy, which takes longer than everything else of a start."""
+
+    def unwanted(*args, **kwargs):
+        raise AssertionError("seconds of imports")
+
+    monkeypatch.setattr(torch.nn.Embedding, "reset_parameters", unwanted)
+    monkeypatch.setattr(torch.nn.Module, "to_empty", unwanted)
+    model = load(BUNDLED["tiny"])
+    assert model.talker.codec_embedding.weight.device.type == "cpu"
+    assert not any(tensor.requires_grad or tensor.is_meta for tensor in model.talker.parameters())

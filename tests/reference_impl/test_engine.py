@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.errors import CheckpointError, ConfigError
+from reference_impl import admission
 from reference_impl import engine as engine_module
 from reference_impl.admission import JoinPace
-from reference_impl.engine import MAX_FRAMES, Engine, build_engine
+from reference_impl.engine import MAX_FRAMES, Engine
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -23,6 +23,7 @@ from reference_impl.engine_api import (
     SpeechRequest,
 )
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
 
 TEXTS = (
     "The train to the coast leaves in the morning.",
@@ -167,7 +168,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
     all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
     (segment,) = engine._prompts.segments(request(0, TEXTS[0]))
-    monkeypatch.setattr(engine_module, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
+    monkeypatch.setattr(admission, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
 
     def counted(running):
         done.append("prompt")
@@ -189,7 +190,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
 def test_prompts_gather_where_they_are_read_together(engine, monkeypatch):
     done, prefill, step = [], engine._prefill, engine._step
     all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
-    monkeypatch.setattr(engine, "_join_pace", JoinPace(3, 14, gathers=True))
+    monkeypatch.setattr(engine._waiting, "_pace", JoinPace(3, 14, gathers=True))
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", 60.0)
 
     def counted(running):
@@ -317,23 +318,6 @@ def test_an_error_in_the_loop_reaches_every_caller(monkeypatch):
             break
     assert sinks
     assert all("out of memory, say" in s.wait().end.message for s in sinks)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "match"),
-    [
-        ({"preset": "huge"}, ConfigError, "valid: tiny"),
-        ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
-        ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
-        ({"predictor": "graph"}, ConfigError, "valid: kv_cache, reprefill, fixed_window"),
-        ({"chunk_growth": "triple"}, ConfigError, "valid: buffered, double"),
-        ({"preset": "qwen3_tts_0_6b"}, CheckpointError, "no weights of qwen3_tts_0_6b come with this package"),
-        ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
-    ],
-)
-def test_bad_settings_are_one_clear_error(settings, error, match):
-    with pytest.raises(error, match=match):
-        build_engine(ServerSettings(**settings))
 
 
 @pytest.mark.cuda

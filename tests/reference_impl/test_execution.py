@@ -8,11 +8,12 @@ import torch
 
 from omni_bench.errors import ConfigError
 from reference_impl.batch import DecodeBatch
-from reference_impl.engine import build_engine
-from reference_impl.execution import HostRoundtripBatch, execution_class
+from reference_impl.execution import HostRoundtripBatch, audio_stage, execution_class
 from reference_impl.loading import load_weights, prompt_builder
 from reference_impl.sampling import request_uniforms
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
+from reference_impl.streaming import AudioWorker
 
 SETTINGS = ServerSettings(max_batch=3, max_seq_len=160, device="cpu")
 
@@ -57,6 +58,12 @@ def test_graphs_need_cuda(graphs: str) -> None:
         build_engine(ServerSettings(device="cpu", graphs=graphs))
 
 
-def test_a_fault_is_never_silently_left_out() -> None:
-    with pytest.raises(ConfigError, match="needs graphs=off"):
-        build_engine(ServerSettings(device="cpu", fault="stale_rows", graphs="full_step"))
+def test_code2wav_runs_in_graphs_where_the_step_does() -> None:
+    assert audio_stage(SETTINGS) is AudioWorker
+    assert audio_stage(ServerSettings(graphs="compile")) is AudioWorker
+    pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
+    from reference_impl.fast.audio import GraphAudioWorker
+
+    for graphs in ("cuda_graph", "full_step"):
+        made = audio_stage(ServerSettings(graphs=graphs, max_batch=5, first_chunk_frames=2, chunk_frames=16))
+        assert (made.func, made.keywords) == (GraphAudioWorker, {"rows": 5, "frames": 16})

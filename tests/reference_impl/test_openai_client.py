@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from reference_impl.app import create_app
-from reference_impl.engine import build_engine
 from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
 
 
 @pytest.fixture

@@ -200,8 +200,16 @@ def test_in_context_rows_are_sums_of_text_and_codes(small_base, reference_text):
 
 @pytest.mark.parametrize(
     "audio",
-    [None, noise(0.1), noise(1.0).astype(np.float64), noise(1.0)[None], np.full(24000, np.nan, np.float32), noise(61)],
-    ids=["none", "short", "float64", "stereo", "nan", "long"],
+    [
+        None,
+        noise(0.1),
+        noise(1.0).astype(np.float64),
+        noise(1.0)[None],
+        np.full(24000, np.nan, np.float32),
+        np.full(24000, -1e18, np.float32),
+        noise(61),
+    ],
+    ids=["none", "short", "float64", "stereo", "nan", "loud", "long"],
 )
 def test_a_recording_that_cannot_be_cloned_names_the_field(small_base, audio):
     with pytest.raises(RequestRejected) as caught:

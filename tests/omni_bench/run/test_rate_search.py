@@ -15,8 +15,10 @@ from omni_bench.config.compose import compose
 from omni_bench.errors import StoreError
 from omni_bench.levels import Rate, level_of
 from omni_bench.load.recording import LevelRecording
+from omni_bench.metrics.slo import Slo
 from omni_bench.run import orchestrate
 from omni_bench.run.orchestrate import run
+from omni_bench.run.rate_search import search_record, slo_of
 from omni_bench.run.redo import redraw
 
 FAST = ("scenario=smoke", "output.plots=false", "asr=none", "checks.signal=false", "load.warmup_requests=2")
@@ -147,6 +149,17 @@ def test_a_search_ends_where_the_client_cannot_follow(capacity: Capacity, tmp_pa
     assert [level["rate_hz"] for level in outcome.run["levels"]] == [1.0, 2.0, 4.0]
     assert not outcome.run["valid"] and "could not hold its schedule" in outcome.run["invalid_reasons"][0]
     assert "the search ends here" in capsys.readouterr().err
+
+
+def test_the_limits_of_a_text_are_those_of_the_search_and_of_its_record() -> None:
+    text = ("client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=null", "slo=chat_text")
+    config = search_config(*text, "slo.e2el_ms=900")
+    assert slo_of(config) == Slo(ttft_ms=450.0, tpot_ms=40.0, e2el_ms=900.0)
+    levels = [{"rate_hz": hz, "probe": {"holds": hz < 3}} for hz in (1.0, 2.0, 4.0)]
+    record = search_record(levels, config)
+    assert record is not None and (record["highest_hz"], record["lowest_failing_hz"]) == (2.0, 4.0)
+    limits = {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": 900.0}
+    assert {name: record[name] for name in limits} == limits
 
 
 def test_a_search_can_be_drawn_again(capacity: Capacity, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -93,38 +92,10 @@ def test_reading_an_unfinished_run(folder):
         RunFolder.open(folder.path).read_run()
 
 
-def test_chunks_round_trip(folder, runs):
-    one = runs.timeline("a", chunks=3)
-    odd = replace(runs.timeline("b", chunks=2), chunk_bytes=(5, 6), chunk_ends=(False, True))
-    folder.write_chunks([one, runs.failed_timeline("f"), odd])
-    frame = folder.read_chunks()
-    assert list(frame.columns) == ["request_id", "index", "arrived_ns", "samples", "bytes", "ends_chunk"]
-    for timeline in (one, odd):
-        rows = frame[frame.request_id == timeline.request_id]
-        assert tuple(rows["index"]) == tuple(range(len(timeline.chunk_bytes)))
-        assert tuple(rows.arrived_ns) == timeline.chunk_arrived_ns
-        assert tuple(rows.samples) == timeline.chunk_samples
-        assert tuple(rows.bytes) == timeline.chunk_bytes
-    assert tuple(frame[frame.request_id == "b"].samples) == (2, 3)
-    assert list(frame.ends_chunk) == [True, True, True, False, True]
-    assert len(frame) == 5
-
-
-def test_nanoseconds_of_a_long_uptime_are_exact(folder, runs):
-    late = replace(runs.timeline("a", chunks=1), chunk_arrived_ns=(2**62 + 1,))
-    folder.write_chunks([late])
-    assert folder.read_chunks().arrived_ns.item() == 2**62 + 1
-
-
-def test_no_chunks_at_all_and_a_broken_file(folder):
-    folder.write_chunks([])
-    assert len(folder.read_chunks()) == 0
-    folder.chunks_parquet.write_bytes(b"nonsense")
-    with pytest.raises(StoreError, match="is not a parquet file"):
-        folder.read_chunks()
-    folder.chunks_parquet.unlink()
-    with pytest.raises(StoreError, match="cannot read"):
-        folder.read_chunks()
+def test_chunks_are_beside_the_rest(folder, runs):
+    folder.write_chunks([runs.timeline("a", chunks=2)])
+    assert list(folder.read_chunks().request_id) == ["a", "a"]
+    assert [file.name for file in folder.path.iterdir()] == ["chunks.parquet"]
 
 
 def test_audio_from_bytes_and_from_a_spooled_file(folder, tmp_path):

@@ -1,0 +1,31 @@
+"""What keeps an engine from starting is one clear error."""
+
+from __future__ import annotations
+
+import pytest
+
+from omni_bench.errors import CheckpointError, ConfigError
+from reference_impl.settings import ServerSettings
+from reference_impl.starting import build_engine
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"preset": "huge"}, ConfigError, "valid: tiny"),
+        ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
+        ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
+        ({"predictor": "graph"}, ConfigError, "valid: kv_cache, reprefill, fixed_window"),
+        ({"chunk_growth": "triple"}, ConfigError, "valid: buffered, double"),
+        ({"preset": "qwen3_tts_0_6b"}, CheckpointError, "no weights of qwen3_tts_0_6b come with this package"),
+        ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
+    ],
+)
+def test_bad_settings_are_one_clear_error(settings, error, match):
+    with pytest.raises(error, match=match):
+        build_engine(ServerSettings(**settings))
+
+
+def test_a_fault_is_never_silently_left_out() -> None:
+    with pytest.raises(ConfigError, match="needs graphs=off"):
+        build_engine(ServerSettings(device="cpu", fault="stale_rows", graphs="full_step"))
