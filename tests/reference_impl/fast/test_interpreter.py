@@ -18,7 +18,10 @@ HERE = Path(__file__).parent
     find_spec("triton") is None, reason="Triton is not installed (it comes with CUDA builds of PyTorch)"
 )
 def test_products_and_draws() -> None:
-    names = ("test_linear.py", "test_drawing.py", "test_front.py", "test_prompt_heads.py", "test_gathered_prompts.py")
+    parts = (
+        "linear", "drawing", "front", "prompt_heads", "gathered_prompts", "step_kernels", "code2wav_kernels",
+    )  # fmt: skip
+    names = [f"test_{part}.py" for part in parts]
     files = [str(HERE / name) for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", "float32 or ties"],
@@ -26,7 +29,7 @@ def test_products_and_draws() -> None:
         cwd=HERE.parents[2],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout
