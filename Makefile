@@ -11,7 +11,8 @@ PARITY_VENV ?= .venv-parity
 PARITY_ARGS ?= --out reports/parity.md
 SCENARIO ?= qwen3_tts_c16
 ARGS ?=
-# test files run side by side, as many as there are cores; WORKERS=0: one after another, in this process
+# test files run side by side, as many as there are cores; WORKERS=0: one after another, in this process.
+# In the order of tests/conftest.py: pytest-xdist's own, most tests first, leaves the longest files to the end.
 WORKERS ?= auto
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.omni-bench-installed
@@ -28,7 +29,7 @@ sweep: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=qwen3_tts $(ARGS)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # every fault of the catalogue, once: does each detector catch what it is there for?
 selftest: $(INSTALLED)

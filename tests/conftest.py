@@ -1,10 +1,18 @@
-"""What every test may rely on."""
+"""What every test may rely on, and the order of the files."""
 
 from __future__ import annotations
 
 import signal
 
+import pytest
+
 # A shell that starts a job in the background makes it ignore SIGINT, and so would every child of
 # ours: tests that press Ctrl-C would wait for something that cannot happen.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: handed out last, one of them would run on alone when the other cores are done."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)

@@ -1,4 +1,4 @@
-"""The product as a user meets it: the bundled server, the bundled voice, the judge, the report; and the wheel."""
+"""The product as a user meets it: the bundled server, the bundled voice, the judge, the report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,9 @@ import soundfile
 
 from omni_bench.store.schema import validate_run
 
-ROOT = Path(__file__).parent.parent
 # The judge and the lag budget are fixed: another default judge or a busy machine is no failure.
 SMOKE = ("run", "scenario=smoke", "output.save_audio=all", "asr.model=tiny.en", "asr.device=cpu")
-SMOKE += ("load.lag_budget_ms=10000",)
+SMOKE += ("load.lag_budget_ms=10000", "asr.workers=1")  # for six sentences a second judge only costs its start
 
 
 def omni_bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
@@ -99,44 +97,7 @@ def test_an_old_run_can_be_judged_and_drawn_again(smoke):
     (folder / "report.md").unlink()
     assert omni_bench(folder, "report", str(folder)).returncode == 0
     assert (folder / "report.md").exists()
-    done = omni_bench(folder, "judge", str(folder), "asr.model=tiny.en", "asr.batch_size=3")
+    done = omni_bench(folder, "judge", str(folder), "asr.model=tiny.en", "asr.batch_size=3", "asr.workers=1")
     assert done.returncode == 0, done.stderr
     after = json.loads((folder / "run.json").read_text())
     assert after["levels"][0]["accuracy"] == before["levels"][0]["accuracy"]
-
-
-@pytest.fixture(scope="module")
-def unpacked_wheel(tmp_path_factory):
-    """The wheel built from this tree, unpacked: what `pip install` would put into site-packages."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    done = subprocess.run([*build, str(ROOT)], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
-    (wheel,) = folder.glob("omni_bench-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_wheel_holds_voice_scenarios_and_data_and_works_in_an_empty_folder(unpacked_wheel, tmp_path):
-    assert sorted(p.name for p in unpacked_wheel.iterdir() if not p.name.endswith(".dist-info")) == [
-        "omni_bench",
-        "reference_impl",
-    ]
-    assert len(list((unpacked_wheel / "reference_impl" / "checkpoints" / "tiny").glob("*.safetensors"))) == 3
-    listed = omni_bench(tmp_path, "list", PYTHONPATH=str(unpacked_wheel))
-    assert listed.returncode == 0, listed.stderr
-    assert "qwen3_tts_c16" in listed.stdout and "seed_tts_mini" in listed.stdout
-    where = "import omni_bench, sys; sys.exit(0 if omni_bench.__file__.startswith(sys.argv[1]) else 1)"
-    environment = {**os.environ, "PYTHONPATH": str(unpacked_wheel)}
-    assert (
-        subprocess.run([sys.executable, "-c", where, str(unpacked_wheel)], cwd=tmp_path, env=environment).returncode
-        == 0
-    )
-    small = ("load.requests_per_level=1", "load.requests_per_slot=1", "load.concurrency=[1]")
-    small += ("load.lag_budget_ms=10000", "asr=none", "output.plots=false")
-    done = omni_bench(tmp_path, "run", "scenario=smoke", *small, PYTHONPATH=str(unpacked_wheel))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1/1" in done.stdout

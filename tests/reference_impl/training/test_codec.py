@@ -120,6 +120,7 @@ def test_the_code_space_stays_that_of_the_base(toy):
     assert moved.abs().max() > 0
 
 
+@pytest.mark.slow
 def test_fitting_finds_the_codes_better(toy):
     write_pairs(toy)
     train(toy, {"fit": 200, "encoder": 1, "together": 1})
@@ -128,6 +129,7 @@ def test_fitting_finds_the_codes_better(toy):
     assert fits[-1]["step"] == 200 and fits[-1]["first"] < 0.8 * fits[0]["first"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scratch", [False, True])
 def test_a_resumed_run_equals_an_uninterrupted_one(toy, monkeypatch, scratch):
     write_pairs(toy)
