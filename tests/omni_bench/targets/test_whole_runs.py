@@ -72,6 +72,7 @@ def test_what_a_good_run_knows_of_its_server(go):
         "problem": None,
         "series": {"fake_requests": {"increase": 6.0}},
         "left_out": 0,
+        "cut": None,
     }
 
 
