@@ -17,6 +17,7 @@ from reference_impl.training.teacher import FRAME_SAMPLES, LABELS_PER_FRAME
 VALIDATION_CHUNK = chunk_name(0)  # never trained on, neither by the codec nor by the language model
 VALIDATION_FRAMES = 2000
 FIRST_CHUNKS = 8  # training waits for so many
+QUIET_S = 2.0  # without a new chunk, synthesis has stopped
 FRAMES_PER_HOUR = 45_000
 
 
@@ -54,8 +55,8 @@ class AudioPool:
             time.sleep(0.3)
 
     def _quiet(self, total: int) -> bool:
-        """Whether synthesis has stopped: no new chunk within two seconds."""
-        time.sleep(2)
+        """Whether synthesis has stopped: no new chunk for a while."""
+        time.sleep(QUIET_S)
         return len(finished_chunks(self._folder)) == total
 
     def poll(self, limit: int) -> None:

@@ -178,7 +178,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
     monkeypatch.setattr(engine, "_prefill", counted)
     monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
     for i, sink in enumerate(sinks):
-        engine.submit(request(i, TEXTS[0], max_new_tokens=20), sink)
+        engine.submit(request(i, TEXTS[0], max_new_tokens=8), sink)
     all_wait.set()
     assert all(sink.wait().end.reason == "length" for sink in sinks)
     between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
@@ -201,7 +201,7 @@ def test_prompts_gather_where_they_are_read_together(engine, monkeypatch):
     monkeypatch.setattr(engine, "_prefill", counted)
     monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
     for i, sink in enumerate(sinks):
-        engine.submit(request(i, TEXTS[0], max_new_tokens=20), sink)
+        engine.submit(request(i, TEXTS[0], max_new_tokens=8), sink)
     all_wait.set()
     assert all(sink.wait().end.reason == "length" for sink in sinks)
     between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]

@@ -11,6 +11,7 @@ import torch
 
 from reference_impl.code2wav import Code2Wav
 from reference_impl.config import ModelConfig, TransformerConfig, config_from_json
+from reference_impl.training import audio_pool
 from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
 from reference_impl.training.lm_model import LanguageModel
 from reference_impl.training.released import write_checkpoint
@@ -87,6 +88,12 @@ def toy_base(tmp_path_factory) -> tuple[Path, ModelConfig]:
     torch.nn.init.normal_(code2wav.quantizer.codebooks)
     write_checkpoint(folder, config, model.talker, model.predictor, code2wav)
     return folder, config
+
+
+@pytest.fixture(autouse=True)
+def synthesis_is_done(monkeypatch) -> None:
+    """Nobody adds chunks while a test runs: training need not wait to be sure."""
+    monkeypatch.setattr(audio_pool, "QUIET_S", 0.0)
 
 
 @pytest.fixture
