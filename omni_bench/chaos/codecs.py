@@ -13,7 +13,7 @@ from omni_bench.chaos.units import INJECTED, Codec, Unit, Wire, header_bytes, pa
 from omni_bench.clients.decoding import WireFailure
 from omni_bench.clients.openai_chat_audio import AUDIO
 from omni_bench.clients.openai_speech_sse import DELTA, DONE, END_MARK, ERROR
-from omni_bench.clients.sse import SseParser
+from omni_bench.clients.sse import BYTE_ORDER_MARK, SseParser
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _LINE_END = rb"(?>\r\n|\n|\r)"
@@ -245,6 +245,6 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _event(like: bytes, event: dict[str, Any]) -> bytes:
-    """``event`` with the lines of ``like`` that are not its data, such as its name."""
-    kept = [line for line in like.splitlines() if line and not line.startswith(b"data")]
+    """``event`` with the lines of ``like`` that are not its data, such as its name, and without a byte order mark."""
+    kept = [line for line in like.removeprefix(BYTE_ORDER_MARK).splitlines() if line and not line.startswith(b"data")]
     return b"\n".join([*kept, b"data: " + json.dumps(event).encode()]) + b"\n\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from omni_bench.clients.decoding import WireFailure
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class SseParser:
@@ -66,7 +66,7 @@ class SseParser:
         self._line.clear()
         if self._first_line:
             self._first_line = False
-            line = line.removeprefix(_BYTE_ORDER_MARK)
+            line = line.removeprefix(BYTE_ORDER_MARK)
         if not line:
             if self._data:
                 yield self._event()

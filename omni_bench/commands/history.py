@@ -39,6 +39,8 @@ def history_show(database: str, scenario: str | None, out: str | None) -> int:
     """Print the trend of every gated metric; with ``out``, draw it too. Raises ConfigError, StoreError."""
     with _existing(database) as history:
         shown = history.series(scenario)
+        if not shown and scenario is None:
+            raise ConfigError(f"{database} holds no nights; add runs with omni-bench history add RUN")
         if not shown:
             known = ", ".join(history.scenarios()) or "none; add runs with omni-bench history add RUN"
             raise ConfigError(f"--scenario {scenario!r}: no such scenario in {database}; there are: {known}")

@@ -28,7 +28,11 @@ def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, for
             [level if isinstance(level, int) else str(level) for level in sorted(_levels_of(arm), key=level_value)]
             for arm in (before, after)
         ]
-        raise ComparabilityError(f"the runs have no concurrency level in common: before {listed[0]}, after {listed[1]}")
+        searched = any(run.facts.highest_rate is not None for run in (*before, *after))
+        only = " (of a rate search, only rates that hold are compared)" if searched else ""
+        raise ComparabilityError(
+            f"the runs have no concurrency level in common: before {listed[0]}, after {listed[1]}{only}"
+        )
     found = _unequal_keys(before, after)
     if found and not force:
         listed = "\n".join(f"  {one.name}: {shown(one.before)} | {shown(one.after)}" for one in found)

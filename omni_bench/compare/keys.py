@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from omni_bench.config.schema import AsrConfig, ClientConfig, LoadConfig, ReferenceConfig, TargetConfig
+from omni_bench.config.schema import AsrConfig, ClientConfig, LoadConfig, ReferenceConfig, SloConfig, TargetConfig
+from omni_bench.config.validate_load import RATE_SEARCH
 from omni_bench.report.format import hardware_name
 
 # What ends a request that goes wrong (it is a failure then), where a key is kept, and what marks a level:
@@ -36,7 +37,8 @@ class Difference:
 
 
 def comparability_keys(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be equal, by name, of a run.json: prompts, load, sampling and client, judge, hardware, data set.
+    """What has to be equal, by name, of a run.json: prompts, load, sampling and client, judge, hardware, data set;
+    of a rate search the service level too.
 
     A setting that an older run does not have counts as its default, which is how that run behaved.
     """
@@ -45,6 +47,8 @@ def comparability_keys(run: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {f"prompts.{name}": prompts[name] for name in ("dataset", "locale", "sha256")}
     keys |= _group(provenance, "load", LoadConfig, skip=_LOAD_MARKS)
     keys |= _group(provenance, "client", ClientConfig, skip=_CLIENT_LIMITS)
+    if keys["load.kind"] == RATE_SEARCH:  # its answer, and the rates it tries, are of these limits
+        keys |= _group(provenance, "slo", SloConfig)
     keys["client.program"] = "omni-bench"
     keys["judge.name"] = judge["name"] if judge else None
     keys["judge.sha256"] = judge["sha256"] if judge else None
@@ -104,7 +108,7 @@ def versions_of(run: Mapping[str, Any]) -> dict[str, Any]:
 def schema_defaults() -> Mapping[str, Any]:
     """Keys and settings of the configuration, by name, with the values that they have unless somebody sets them."""
     nothing: Mapping[str, Any] = {"config": {}}
-    groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig}
+    groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig, "slo": SloConfig}
     groups |= {"target": TargetConfig, "reference": ReferenceConfig}
     return {key: value for name, schema in groups.items() for key, value in _group(nothing, name, schema).items()}
 

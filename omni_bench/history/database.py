@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.history import schema
+from omni_bench.history.naming import is_named, name_series
 from omni_bench.history.records import Role, StoredLevel, StoredRun
 from omni_bench.history.rows import FIGURES, in_place, insert_row, insert_run, level_of, now_utc, run_of, timing
 
@@ -46,6 +47,11 @@ class History:
     def __init__(self, path: Path | None):
         self.path = path
         self._connection = schema.connect(path)
+        try:
+            self._name_series()
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -84,6 +90,14 @@ class History:
                     f"{run.source} is another version (judged or reported again?) of a run that is in the history, "
                     f"{other.source} of {other.started_utc}; a night counts once"
                 )
+
+    def _name_series(self) -> None:
+        """See :mod:`omni_bench.history.naming`; most files need nothing, and are not written to."""
+        if is_named(self._connection):
+            return
+        with self._writing() as connection:
+            if not is_named(connection):  # another process may have been quicker
+                name_series(connection)
 
     def run(self, run_id: str) -> StoredRun:
         """The run with this id. Raises StoreError if it is not there."""

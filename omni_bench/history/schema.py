@@ -13,7 +13,7 @@ from pathlib import Path
 
 from omni_bench.errors import StoreError
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x6F6D6E69  # "omni": tells the file from other SQLite databases
 LOCK_WAIT_S = 60.0
 
@@ -101,9 +101,12 @@ CREATE TABLE baseline_runs (
     run_id TEXT NOT NULL REFERENCES runs (run_id),
     PRIMARY KEY (baseline_id, run_id)
 );
+CREATE TABLE named_by (
+    defaults TEXT NOT NULL
+);
 """
 
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {1: "CREATE TABLE named_by (defaults TEXT NOT NULL);"}
 """SQL that makes version n + 1 out of version n, by n."""
 
 

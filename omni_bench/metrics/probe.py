@@ -12,6 +12,7 @@ from omni_bench.metrics.slo import SINCE_START, TIMES, Slo, waited_ms
 from omni_bench.metrics.summary import Summary, requests_needed, summarise
 
 REFUSED = 429  # Too Many Requests: what a server that is full should say
+FIRSTS = {"ttfp_ms": "any audio", "ttft_ms": "any text"}
 LEAST_LAST = 8  # requests, below which a silence may be chance
 
 
@@ -40,7 +41,8 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
 
     It holds if every request succeeded, the p95 of each time that has a limit is at most that (TTFP, TTFT and E2EL
     from the scheduled start on), and none paused for longer than ``slo.stall_s``; a limit that is None is not asked
-    for. An answer in a single chunk cannot pause, which is no reason against it here.
+    for. An answer in a single chunk cannot pause, which is no reason against it here; an answer without any audio, or
+    text, is one against a limit on the first of it, as nobody knows when it would have come.
     """
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
     times = {name: summarise(waited_ms(one, name, from_schedule=True) for one in metrics) for name in TIMES}
@@ -50,7 +52,11 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
     if errors:
         listed = ", ".join(f"{kind} {count}" for kind, count in errors.most_common())
         why.append(f"{errors.total()} of {len(timelines)} requests failed ({listed})")
-    why += [said for name in TIMES if (said := _too_late(name, times[name], getattr(slo, name))) is not None]
+    for name in TIMES:
+        limit_ms = getattr(slo, name)
+        why += [said for said in (_too_late(name, times[name], limit_ms),) if said is not None]
+        if limit_ms is not None and name in FIRSTS and (never := _never_came(name, timelines, metrics)):
+            why.append(f"{never} of {len(timelines)} requests succeeded without {FIRSTS[name]}")
     if stalled:
         why.append(f"{stalled} requests stall longer than {slo.stall_s:g} s")
     return Probe(
@@ -63,6 +69,13 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
         ttft_sched_p95_ms=times["ttft_ms"].p95,
         tpot_p95_ms=times["tpot_ms"].p95,
         e2el_sched_p95_ms=times["e2el_ms"].p95,
+    )
+
+
+def _never_came(name: str, timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]) -> int:
+    """How many requests succeeded that have no such time."""
+    return sum(
+        timeline.error is None and getattr(one, name) is None for timeline, one in zip(timelines, metrics, strict=True)
     )
 
 

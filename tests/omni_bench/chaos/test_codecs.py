@@ -182,3 +182,11 @@ def test_messages():
         "audio_b64": base64_of(b"z"),
         "timestamps": [1],
     }
+
+
+def test_a_byte_order_mark_before_the_first_event_is_no_line_of_it():
+    wire = b"\xef\xbb\xbf" + delta(PCM)
+    (unit,) = units(SpeechEventCodec(), wire)
+    assert unit.wire == wire and unit.pcm == PCM
+    changed = unit.with_pcm(b"\0\0").wire
+    assert changed.startswith(b"data: ") and value_of(changed)["audio"] == base64_of(b"\0\0")

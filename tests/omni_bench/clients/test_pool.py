@@ -3,6 +3,7 @@
 import asyncio
 import socket
 
+import aiohttp
 import pytest
 
 from omni_bench.clients.abort import AbortSwitch
@@ -63,3 +64,23 @@ async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
             Call(session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch())
         )
     assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+async def test_a_dropped_connection_is_not_tried_again(options):
+    asked = []
+
+    async def answer_once(reader, writer):
+        """Every connection answers its first request and hangs up at the second one."""
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        asked.append(writer.get_extra_info("peername"))
+        writer.close()
+
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/health"
+    async with server, open_session(options) as session:
+        assert await warm_pool(session, url, 1) == 1
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await session.get(url)
+    assert len(asked) == 1

@@ -99,6 +99,9 @@ def test_what_goes_wrong_with_the_history(night, db, tmp_path, capsys):
     assert main(["history", "show", "--db", db]) == 2
     assert "there is no such history" in capsys.readouterr().err
     assert main(["history", "add", "--db", db, str(tmp_path / "no")]) == 2
+    (tmp_path / "empty.sqlite").touch()
+    assert main(["history", "show", "--db", str(tmp_path / "empty.sqlite")]) == 2
+    assert "holds no nights; add runs with" in capsys.readouterr().err
     assert main(["history", "add", "--db", db, night(0)]) == 0
     assert main(["history", "show", "--db", db, "--scenario", "smoke"]) == 2
     assert "there are: qwen3_tts" in capsys.readouterr().err

@@ -178,7 +178,7 @@ def test_runs_of_older_schemas_are_compared_by_what_they_had(make):
     assert row(comparison, "parity mismatches")[:3] == ["n/a", "n/a", "n/a"]
 
 
-def search(make, name, started, held, highest):
+def search(make, name, started, held, highest, slo=None):
     """A run of a rate search whose rates hold or do not; the server refused what is beyond."""
     run, _, _ = make.make(levels=tuple(Rate(hz) for hz in held), started=started)
     for level in run["levels"]:
@@ -187,6 +187,7 @@ def search(make, name, started, held, highest):
             level |= {"valid": False, "invalid_reasons": ["9 of 14 requests failed (http_status 9)"]}
     run["rate_search"] = {"highest_hz": highest}
     run["provenance"]["config"]["load"] = {"kind": "rate_search", "rate_hz": [1.0]}
+    run["provenance"]["config"]["slo"] = slo or {}
     return view_of(run, name)
 
 
@@ -200,3 +201,19 @@ def test_rate_searches_are_compared_where_both_hold_and_by_their_answer(make):
     assert "Left out, as not every run has it: 1.5 req/s, 2 req/s." in comparison.notes
     none = search(make, "n", 2, {1.0: True, 2.0: False}, None)
     assert any("2 req/s → n/a" in note for note in compare_runs([before], [none]).notes)
+
+
+def test_rate_searches_by_other_limits_are_not_compared(make):
+    """A higher rate is no gain where more is allowed; limits that an older version did not know were not set."""
+    strict = search(make, "b", 0, {1.0: True, 2.0: False}, 1.0, slo={"ttfp_ms": 80.0, "stall_s": 0.0})
+    loose = search(make, "a", 1, {1.0: True, 2.0: True}, 2.0, slo={"ttfp_ms": 800.0, "stall_s": 0.0})
+    newer = search(make, "c", 2, {1.0: True}, 1.0, slo={"ttfp_ms": 80.0, "stall_s": 0.0, "e2el_ms": None})
+    with pytest.raises(ComparabilityError, match=r"slo\.ttfp_ms: 80\.0 \| 800\.0"):
+        compare_runs([strict], [loose])
+    assert compare_runs([strict], [newer]).forced == ()
+
+
+def test_rate_searches_without_a_common_rate_are_refused_in_words(make):
+    none = search(make, "b", 0, {1.0: False}, None)
+    with pytest.raises(ComparabilityError, match="only rates that hold are compared"):
+        compare_runs([none], [search(make, "a", 1, {1.0: True}, 1.0)])

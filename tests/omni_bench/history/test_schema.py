@@ -38,7 +38,8 @@ def test_a_file_of_an_older_version_is_migrated(tmp_path, monkeypatch):
     path = tmp_path / "history.sqlite"
     schema.connect(path).close()
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
-    steps = {1: "ALTER TABLE runs ADD COLUMN mood TEXT;", 2: "CREATE TABLE moods (mood TEXT);"}
+    first = schema.VERSION - 2
+    steps = {first: "ALTER TABLE runs ADD COLUMN mood TEXT;", first + 1: "CREATE TABLE moods (mood TEXT);"}
     monkeypatch.setattr(schema, "MIGRATIONS", steps)
     connection = schema.connect(path)
     assert connection.execute("SELECT mood FROM runs").fetchall() == []
@@ -50,11 +51,12 @@ def test_a_file_of_an_older_version_is_migrated(tmp_path, monkeypatch):
 def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "history.sqlite"
     schema.connect(path).close()
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: "CREATE TABLE moods (mood TEXT); DROP TABLE nothing;"})
+    version = schema.VERSION
+    monkeypatch.setattr(schema, "VERSION", version + 1)
+    monkeypatch.setattr(schema, "MIGRATIONS", {version: "CREATE TABLE moods (mood TEXT); DROP TABLE nothing;"})
     with pytest.raises(StoreError, match="nothing"):
         schema.connect(path)
-    assert pragma(path, "user_version") == 1
+    assert pragma(path, "user_version") == version
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.OperationalError, match="no such table"):
         connection.execute("SELECT * FROM moods")
 

@@ -88,3 +88,12 @@ def test_a_server_that_does_not_count_tokens_holds_no_pace_and_is_told_why(repli
     probe = judged(replies(59, tokens=None), tpot_ms=1000.0)
     assert probe.why == ("p95 of TPOT is n/a (0 requests have one, it takes 59), limit 1000 ms",)
     assert judged(replies(59, tokens=None), ttft_ms=1000.0).holds
+
+
+def test_answers_without_any_text_hold_no_limit_on_the_first_of_it(replies):
+    """A server that sheds load by empty replies of status 200 is not a quick one."""
+    empty = [replace(one, text_arrived_ns=(), reply_text="") for one in replies(40)]
+    probe = judged([*replies(60), *empty], ttft_ms=1000.0)
+    assert probe.why == ("40 of 100 requests succeeded without any text",) and not probe.holds
+    assert judged([*replies(60), *empty], e2el_ms=1000.0).holds, "there is no limit on its first text"
+    assert judged(replies(60), ttfp_ms=1000.0).why[1] == "60 of 60 requests succeeded without any audio"
