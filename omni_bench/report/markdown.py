@@ -99,6 +99,7 @@ def _facts(run: Mapping[str, Any]) -> str:
     heard = f"{escape_markdown(judge['name'])}, {_short(judge['sha256'])}" if judge else unheard
     facts = {
         "scenario": escape_markdown(run.get("description") or run["scenario"]),
+        "load": _load(provenance.get("config") or {}),
         "target": escape_markdown(_with_commit(target_name(run), provenance["target"])),
         "hardware": escape_markdown(hardware_name(run)),
         "date": f"{escape_markdown(run['started_utc'])}{duration}",
@@ -107,7 +108,13 @@ def _facts(run: Mapping[str, Any]) -> str:
         "judge": heard,
         "omni-bench": escape_markdown(_with_commit(provenance["harness"]["version"], provenance["harness"])),
     }
-    return "\n".join(f"- **{name}**: {value}" for name, value in facts.items())
+    return "\n".join(f"- **{name}**: {value}" for name, value in facts.items() if value is not None)
+
+
+def _load(config: Mapping[str, Any]) -> str | None:
+    """``closed_loop, openai_speech_ws``: what the scenario's own words do not tell once a key of it was changed."""
+    kinds = [config[group]["kind"] for group in ("load", "client") if (config.get(group) or {}).get("kind")]
+    return escape_markdown(", ".join(kinds)) or None
 
 
 def _prompt_counts(prompts: Mapping[str, Any]) -> str:
@@ -118,7 +125,7 @@ def _prompt_counts(prompts: Mapping[str, Any]) -> str:
 
 
 def _injected(run: Mapping[str, Any]) -> str | None:
-    faults = ", ".join(f"`{escape_markdown(fault)}`" for fault in injected_faults(run))
+    faults = ", ".join(escape_markdown(fault) for fault in injected_faults(run))
     return f"> **FAULT INJECTED on purpose**: {faults}. These figures say nothing about the server." if faults else None
 
 
@@ -167,8 +174,8 @@ def _legend_of_columns(run: Mapping[str, Any]) -> str:
             "ok: requests that ended cleanly with valid audio; all figures but "
             f"{'CER' if by_characters(run) else 'WER and CER'} are of these. TTFP: time to the first audio byte. RTF: "
             "end-to-end latency (E2EL) over audio length, below 1 is faster than real time. ICL: time between the "
-            "first bytes of HTTP chunks. stalls: pauses of a player that starts with the first chunk. audio/s: seconds "
-            "of audio per second."
+            "first bytes of HTTP chunks, or between events or messages. stalls: pauses of a player that starts with "
+            "the first chunk. audio/s: seconds of audio per second."
         ]
     else:
         words = ["ok: requests that ended cleanly with a text; all figures are of these. E2EL: end-to-end latency."]

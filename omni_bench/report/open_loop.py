@@ -100,7 +100,7 @@ def rate_search_section(run: Mapping[str, Any]) -> str | None:
             ]
         )
     table = markdown_table(headers, rows, left=(len(headers) - 1,))
-    return f"{escape_markdown(answer_line(search))}\n\n{table}"
+    return f"{escape_markdown(' '.join(search_lines(run)))}\n\n{table}"
 
 
 def _p95_name(name: str) -> str:
@@ -134,9 +134,15 @@ def answer_line(search: Mapping[str, Any]) -> str:
 
 
 def search_lines(run: Mapping[str, Any]) -> list[str]:
-    """The answer for the console; [] if the run is no rate search."""
+    """The answer, and that it is no claim if its level is invalid; [] if the run is no rate search."""
     search = run.get("rate_search")
-    return [answer_line(search)] if search else []
+    if not search:
+        return []
+    hollow = [level for level in run["levels"] if level["rate_hz"] == search["highest_hz"] and not level["valid"]]
+    return [
+        answer_line(search),
+        *(f"But the level at {level_text(level, NA)} is invalid: no claim." for level in hollow),
+    ]
 
 
 def slo_line(run: Mapping[str, Any]) -> str | None:

@@ -235,14 +235,15 @@ def _draw_line(axes: Axes, line: Line, levels: Sequence[Level]) -> float | None:
 
 
 def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
-    """Write the value of the first line at each level, above all that is drawn there."""
+    """Write the value of the first line at each level, above all that is drawn there; a p50 below its p90 says so."""
     tops: dict[float, float] = {}
     for line in plot.lines:
         for x, _, upper, _ in _points(line, levels):
             tops[x] = max(upper, tops.get(x, upper))
-    for x, value, *_ in _points(plot.lines[0], levels):
+    for x, value, upper, _ in _points(plot.lines[0], levels):
+        text = plot.show(value) if upper == value else f"p50 {plot.show(value)}"
         where = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "va": "bottom"}
-        axes.annotate(plot.show(value), (x, tops[x]), fontsize=8, color="#222222", **where)
+        axes.annotate(text, (x, tops[x]), fontsize=8, color="#222222", **where)
 
 
 def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:

@@ -146,7 +146,7 @@ def render(found: Roofline) -> str:
         f"{found.model}, {found.dtype}, on {found.device}: {limits.bytes_per_s / 1e12:.3g} TB/s of copy traffic and "
         f"{limits.flop_per_s / 1e12:.3g} TFLOP/s of matrix products, measured here; {found.context} positions of "
         f"context, Code2Wav reads its weights once in {found.chunk_frames} frames. The floor counts every weight once "
-        f"a pass and nothing else: no launches, no gaps. {NA}: not measured."
-        + (f" Measured: {found.source}." if found.source else "")
+        "a pass and nothing else: no launches, no gaps. audio/s of a run: in its steady state "
+        f"(audio_per_s_steady). {NA}: not measured." + (f" Measured: {found.source}." if found.source else "")
     )
     return f"{markdown_table(HEADERS, [cells(row) for row in found.rows])}\n\n{note}"

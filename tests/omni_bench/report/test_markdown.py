@@ -71,6 +71,21 @@ def test_invalid_run_says_so_before_its_table(runs):
     assert "2 of 14 requests failed" in top and "c = 4: connect 2." in top
 
 
+def test_an_injected_fault_is_named_as_plain_text(runs):
+    run = runs.make_run()
+    run["provenance"]["target"]["description"]["chaos"] = {"name": "swap_streams"}
+    # a backslash within backticks would be shown
+    assert "**FAULT INJECTED on purpose**: target.chaos=swap\\_streams. These" in head(render_report(run))
+
+
+def test_load_and_wire_form_stand_in_the_head_where_they_are_known(runs):
+    run = runs.make_run()
+    run["provenance"]["config"] = {"load": {"kind": "rate_search"}, "client": {"kind": "openai_speech_ws"}}
+    assert "- **load**: rate\\_search, openai\\_speech\\_ws\n" in head(render_report(run))
+    run["provenance"]["config"] = {}
+    assert "**load**" not in head(render_report(run))
+
+
 def test_worst_utterances_are_counted(runs):
     body = sections(render_report(runs.make_run(), utterances(runs)))["Worst utterances"]
     assert "2 of 10 utterances differ" in body and "~~the~~ → **a**" in body

@@ -127,7 +127,10 @@ def test_the_answer_of_a_search_leads_the_report(open_run):
     assert notes(run)[0].startswith(
         "Highest rate that holds: 1 req/s (p95 of TTFP from the scheduled start at most 80 ms"
     )
-    assert "## Rate search" in render_report(run)
+    assert "## Rate search" in render_report(run) and "no claim" not in section
+    run["levels"][0]["valid"] = False
+    assert "But the level at 1 req/s is invalid: no claim." in rate_search_section(run)
+    assert notes(run)[1] == "But the level at 1 req/s is invalid: no claim."
 
 
 @pytest.mark.parametrize(

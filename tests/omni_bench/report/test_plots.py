@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from omni_bench.errors import StoreError
 from omni_bench.report import plots
+from omni_bench.report.format import number
 
 
 def drawn(run, name):
@@ -105,7 +106,7 @@ def test_single_level_shows_its_point_its_bar_and_its_value(runs):
     assert line_points(axes, "p50, bar up to p90") == [(8, summary["p50"])]
     (bar,) = [item for item in axes.collections if "Line" in type(item).__name__]
     assert [tuple(point) for point in bar.get_segments()[0]] == [(8, summary["p50"]), (8, summary["p90"])]
-    assert len(texts(axes)) == 1
+    assert texts(axes) == [f"p50 {number(summary['p50'])}"]
     low, high = axes.get_xlim()
     assert low < 8 < high
 
