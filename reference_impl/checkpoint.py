@@ -193,7 +193,7 @@ def materialise(module: nn.Module, device: torch.device, dtype: torch.dtype) -> 
     """Give a module built on the meta device memory on ``device``, and fill what is not a parameter."""
     module.requires_grad_(False).eval().to(dtype=dtype)
     for part in module.modules():
-        # Module.to_empty does the same, and loads SymPy to ask a meta tensor for its strides: a second of every start
+        # Module.to_empty does the same, and loads SymPy to ask a meta tensor for its strides
         for name, tensor in [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]:
             memory = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
             if isinstance(tensor, nn.Parameter):

@@ -33,7 +33,7 @@ class TextProjection(nn.Module):
 class Table(nn.Embedding):
     """An embedding that is filled later where it has no memory yet.
 
-    To draw numbers on the meta device all the same loads PyTorch's compiler: two seconds of every server's start.
+    To draw numbers on the meta device all the same loads PyTorch's compiler, for which every start would wait.
     """
 
     def reset_parameters(self) -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -15,22 +11,11 @@ import pytest
 import soundfile
 
 from omni_bench.store.schema import validate_run
+from tests.command_line import omni_bench
 
 # The judge and the lag budget are fixed: another default judge or a busy machine is no failure.
 SMOKE = ("run", "scenario=smoke", "output.save_audio=all", "asr.model=tiny.en", "asr.device=cpu")
 SMOKE += ("load.lag_budget_ms=10000", "asr.workers=1")  # for six sentences a second judge only costs its start
-
-
-def omni_bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "omni_bench", *arguments],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "200", **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

@@ -10,19 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import omni_bench
+
 ROOT = Path(__file__).parent.parent
-
-
-def omni_bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "omni_bench", *arguments],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "200", **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

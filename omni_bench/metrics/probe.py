@@ -54,8 +54,11 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
         why.append(f"{errors.total()} of {len(timelines)} requests failed ({listed})")
     for name in TIMES:
         limit_ms = getattr(slo, name)
-        why += [said for said in (_too_late(name, times[name], limit_ms),) if said is not None]
-        if limit_ms is not None and name in FIRSTS and (never := _never_came(name, timelines, metrics)):
+        if limit_ms is None:
+            continue
+        if (late := _too_late(name, times[name], limit_ms)) is not None:
+            why.append(late)
+        if name in FIRSTS and (never := _never_came(name, timelines, metrics)):
             why.append(f"{never} of {len(timelines)} requests succeeded without {FIRSTS[name]}")
     if stalled:
         why.append(f"{stalled} requests stall longer than {slo.stall_s:g} s")
@@ -84,13 +87,12 @@ def limited(name: str) -> str:
     return f"p95 of {TIMES[name]}" + (" from the scheduled start" if name in SINCE_START else "")
 
 
-def _too_late(name: str, times: Summary, limit_ms: float | None) -> str | None:
-    """Why a limit is not kept, None if it is or there is none; where there is no p95, nothing was shown."""
-    if limit_ms is None or (times.p95 is not None and times.p95 <= limit_ms):
+def _too_late(name: str, times: Summary, limit_ms: float) -> str | None:
+    """Why a limit is not kept, None if it is; where there is no p95, nothing was shown."""
+    if times.p95 is not None and times.p95 <= limit_ms:
         return None
-    shown = f"n/a ({times.n} requests have one, it takes {requests_needed(95)})"
-    if times.p95 is not None:
-        shown = f"{times.p95:.1f} ms"
+    too_few = f"n/a ({times.n} requests have one, it takes {requests_needed(95)})"
+    shown = too_few if times.p95 is None else f"{times.p95:.1f} ms"
     return f"{limited(name)} is {shown}, limit {limit_ms:g} ms"
 
 

@@ -162,13 +162,12 @@ def test_more_requests_than_rows_wait_and_then_the_queue_is_full(engine):
     assert all(s.wait().end.reason == "length" for s in sinks)
 
 
-@pytest.mark.parametrize(("budget_s", "prompts", "most"), [(0.0, 99, 1), (60.0, 99, 6), (60.0, 2, 2)])
-def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, monkeypatch, budget_s, prompts, most):
+@pytest.fixture
+def prompts_before_each_frame(engine, monkeypatch):
+    """A function: fourteen requests that all wait once the first is admitted -> how many prompts are read before each
+    frame."""
     done, prefill, step = [], engine._prefill, engine._step
     all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
-    monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
-    (segment,) = engine._prompts.segments(request(0, TEXTS[0]))
-    monkeypatch.setattr(admission, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
 
     def counted(running):
         done.append("prompt")
@@ -177,34 +176,34 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(engine, mon
 
     monkeypatch.setattr(engine, "_prefill", counted)
     monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
-    for i, sink in enumerate(sinks):
-        engine.submit(request(i, TEXTS[0], max_new_tokens=8), sink)
-    all_wait.set()
-    assert all(sink.wait().end.reason == "length" for sink in sinks)
-    between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
+
+    def speak_all() -> list[int]:
+        for i, sink in enumerate(sinks):
+            engine.submit(request(i, TEXTS[0], max_new_tokens=8), sink)
+        all_wait.set()
+        assert all(sink.wait().end.reason == "length" for sink in sinks)
+        return [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
+
+    return speak_all
+
+
+@pytest.mark.parametrize(("budget_s", "prompts", "most"), [(0.0, 99, 1), (60.0, 99, 6), (60.0, 2, 2)])
+def test_prompts_between_two_frames_of_a_running_request_are_bounded(
+    engine, monkeypatch, prompts_before_each_frame, budget_s, prompts, most
+):
+    monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
+    (segment,) = engine._prompts.segments(request(0, TEXTS[0]))
+    monkeypatch.setattr(admission, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
+    between = prompts_before_each_frame()
     # nobody runs before the first frame: there the count alone is the limit
     assert max(between[1:]) == most
     assert sum(between) == 14
 
 
-def test_prompts_gather_where_they_are_read_together(engine, monkeypatch):
-    done, prefill, step = [], engine._prefill, engine._step
-    all_wait, sinks = threading.Event(), [Spoken() for _ in range(14)]
+def test_prompts_gather_where_they_are_read_together(engine, monkeypatch, prompts_before_each_frame):
     monkeypatch.setattr(engine._waiting, "_pace", JoinPace(3, 14, gathers=True))
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", 60.0)
-
-    def counted(running):
-        done.append("prompt")
-        prefill(running)
-        assert all_wait.wait(timeout=60)
-
-    monkeypatch.setattr(engine, "_prefill", counted)
-    monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
-    for i, sink in enumerate(sinks):
-        engine.submit(request(i, TEXTS[0], max_new_tokens=8), sink)
-    all_wait.set()
-    assert all(sink.wait().end.reason == "length" for sink in sinks)
-    between = [len(run.split("prompt")) - 1 for run in " ".join(done).split("frame")]
+    between = prompts_before_each_frame()
     # a whole call's worth at once, and the rest two frames later than they could have
     assert between[:4] == [8, 0, 0, 6] and sum(between) == 14
 
