@@ -96,6 +96,11 @@ class CompiledBatch(DecodeBatch):
     def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
         super().__init__(model, settings, max_frames, pad)
         need_cuda(model, settings)
+        import torch._dynamo
+
+        # beyond the limit the rest runs uncompiled: both stacks at each number of rows, and the predictor's first pass
+        shapes = 3 * (settings.max_batch.bit_length() + 1)
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, shapes)
         before = torch.compile(_before_attention, dynamic=False)
         behind = torch.compile(_behind_attention, dynamic=False)
         for layer in [*model.talker.stack.layers, *model.predictor.stack.layers]:
