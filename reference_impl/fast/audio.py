@@ -1,8 +1,9 @@
 """Code2Wav in CUDA graphs of few shapes, on a stream of its own (``reference.graphs=full_step``).
 
-A call takes a power of two of streams and of frames. Chunks are cut into such pieces (a
-stream goes on from its state, so that this changes nothing), the last one of a stream is
-filled up with frames that nobody hears, and calls with spare streams.
+A call takes a power of two of streams and of frames. It is filled up with spare streams, and every
+stream with frames that nobody hears and that leave no trace in its state; so chunks of unlike
+lengths share a call. A call costs nearly the same for one stream as for a few, since its 160
+kernels, one behind the other, wait for a place on the card beside those of the steps.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ from reference_impl.transfers import to_device
 # that of the steps: below it, every small kernel of a call would wait for the step's (20 ms instead of 4 for 8 streams)
 PRIORITY = -1
 MOST_FRAMES = 32  # of a call: tiles of the attention and the depthwise kernel grow with it; longer chunks take several
+CALL_FRAMES = 48
+"""What a call costs beside its work, in frames of one stream: on an H200 one of 1 x 1 takes 0.77 ms alone and one of
+32 x 8 4.94 (``benchmarks/step_profile.py``), so 0.75 ms and 0.016 a frame."""
+
+
+Pieces = list[tuple[AudioJob, np.ndarray]]
+"""Jobs and the frames of theirs, int64 [T, 16], that go into a call."""
 
 
 class Code2WavGraphs:
@@ -31,15 +39,15 @@ class Code2WavGraphs:
         self._slots = slots
         self.stream = torch.cuda.Stream(model.device, priority=PRIORITY)
         self.rows, self.frames = bucket(rows), bucket(frames)
-        if self.frames > frames:
-            self.frames //= 2
         groups, hop = model.code2wav.config.num_code_groups, model.code2wav.config.samples_per_frame
         self._decoder = FastCode2Wav(model.code2wav, slots + self.rows, self.rows * self.frames * hop)
         device = model.device
         self._codes_in = torch.zeros(self.rows * groups * self.frames, dtype=torch.long, pin_memory=True)
-        self._rows_in = torch.zeros(self.rows, dtype=torch.long, pin_memory=True)
+        self._rows_in = torch.zeros(2, self.rows, dtype=torch.long, pin_memory=True)
         self._codes = torch.zeros_like(self._codes_in, device=device)
-        self._rows = torch.arange(self.rows, device=device) + slots
+        # of each stream of a call, its slot and how many of its frames count; the spare ones stand still
+        self._rows = torch.zeros_like(self._rows_in, device=device)
+        self._rows[0] = torch.arange(self.rows, device=device) + slots
         self._pcm_out = torch.zeros(self.rows * self.frames * hop, dtype=torch.int16, pin_memory=True)
         self._groups, self.hop = groups, hop
         self._done = torch.cuda.Event()
@@ -64,17 +72,20 @@ class Code2WavGraphs:
 
     def _run(self, count: int, length: int) -> torch.Tensor:
         codes = self._codes[: count * self._groups * length].view(count, self._groups, length)
-        return self._decoder.push(codes, self._rows[:count]).flatten()
+        return self._decoder.push(codes, *self._rows[:, :count]).flatten()
 
-    def push(self, codes: np.ndarray, slots: list[int]) -> np.ndarray:
-        """The next frames of some streams: codes int64 [B, 16, T], T a power of two -> int16 [B, 1920 × T]."""
-        count, groups, length = codes.shape
+    def push(self, chunks: list[np.ndarray], slots: list[int]) -> list[np.ndarray]:
+        """The next frames of up to ``rows`` streams: codes int64 [T, 16], T at most ``frames``, -> int16 [1920 × T]."""
+        lengths = [len(codes) for codes in chunks]
+        count, length = len(chunks), bucket(max(lengths))
         padded = bucket(count)
         with torch.cuda.stream(self.stream):
-            self._codes_in[: padded * groups * length] = 0
-            self._codes_in[: codes.size] = torch.from_numpy(codes).flatten()
+            codes_in = self._codes_in[: padded * self._groups * length].view(padded, self._groups, length)
+            codes_in.zero_()
+            for place, codes in zip(codes_in, chunks, strict=False):
+                place[:, : len(codes)] = torch.from_numpy(codes.T)
             spare = range(self._slots, self._slots + padded - count)
-            self._rows_in[:padded] = torch.tensor([*slots, *spare])
+            self._rows_in[:, :padded] = torch.tensor([[*slots, *spare], [*lengths, *(0 for _ in spare)]])
             self._codes.copy_(self._codes_in, non_blocking=True)
             self._rows.copy_(self._rows_in, non_blocking=True)
             graph, pcm = self._graphs[padded, length]
@@ -84,7 +95,8 @@ class Code2WavGraphs:
             self._done.record()
         # the pinned buffers are free again, and the samples here, once the copy is done
         self._done.synchronize()
-        return self._pcm_out[:samples].numpy().reshape(count, -1).copy()
+        wave = self._pcm_out[:samples].numpy().reshape(count, -1)
+        return [place[: own * self.hop].copy() for place, own in zip(wave, lengths, strict=True)]
 
     def reset(self, slots: list[int]) -> None:
         """Forget everything of some streams."""
@@ -106,7 +118,7 @@ class GraphAudioWorker(AudioWorker):
 
     def piece(self, frames: int) -> int:
         """See :meth:`AudioWorker.piece`: one call's."""
-        return min(1 << (frames.bit_length() - 1), self._graphs.frames)
+        return min(frames, self._graphs.frames)
 
     def _run(self) -> None:
         with torch.cuda.stream(self._graphs.stream):
@@ -126,29 +138,40 @@ class GraphAudioWorker(AudioWorker):
             job.on_event(job.end)
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
-        """Yield (job, int16 samples [1920 × T]); pieces of equal length share a call, and short ones go first."""
+        """Yield (job, int16 samples [1920 × T]); those of few frames first."""
         parts: dict[int, list[np.ndarray]] = {id(job): [] for job in jobs}
         done = {id(job): 0 for job in jobs}
         open_jobs = list(jobs)
         while open_jobs:
-            by_length: dict[int, list[AudioJob]] = {}
-            for job in open_jobs:
-                left = len(job.codes) - done[id(job)]
-                whole = bucket(left) if job.end is not None else left
-                by_length.setdefault(self.piece(whole), []).append(job)
-            for length, group in sorted(by_length.items(), key=lambda item: item[0]):
-                for start in range(0, len(group), self._graphs.rows):
-                    share = group[start : start + self._graphs.rows]
-                    codes = np.stack([_frames(job.codes, done[id(job)], length).T for job in share])
-                    for job, pcm in zip(share, self._graphs.push(codes, [job.slot for job in share]), strict=True):
-                        parts[id(job)].append(pcm)
-                        done[id(job)] += length
-                        if done[id(job)] >= len(job.codes):
-                            heard = np.concatenate(parts[id(job)])[: len(job.codes) * self._graphs.hop]
-                            yield job, heard.astype("<i2", copy=False)
+            pieces = [(job, job.codes[done[id(job)] :][: self._graphs.frames]) for job in open_jobs]
+            for call in calls(pieces, self._graphs.rows):
+                for (job, piece), pcm in zip(call, self._push(call), strict=True):
+                    parts[id(job)].append(pcm)
+                    done[id(job)] += len(piece)
+                    if done[id(job)] == len(job.codes):
+                        yield job, np.concatenate(parts[id(job)]).astype("<i2", copy=False)
             open_jobs = [job for job in open_jobs if done[id(job)] < len(job.codes)]
 
+    def _push(self, call: Pieces) -> list[np.ndarray]:
+        return self._graphs.push([piece for _, piece in call], [job.slot for job, _ in call])
 
-def _frames(codes: np.ndarray, start: int, count: int) -> np.ndarray:
-    """``count`` frames of codes [T, 16] from ``start`` on; behind the end the last one again."""
-    return codes[np.minimum(np.arange(start, start + count), len(codes) - 1)]
+
+def calls(pieces: Pieces, rows: int) -> list[Pieces]:
+    """Which pieces share a call of at most ``rows``, the calls of the shortest first.
+
+    Shorter ones go along with longer ones unless filling them up costs more than a call of their own.
+    """
+    by_length: dict[int, Pieces] = {}
+    for piece in pieces:
+        by_length.setdefault(bucket(len(piece[1])), []).append(piece)
+    groups: list[tuple[int, Pieces]] = []
+    for length, group in sorted(by_length.items(), reverse=True):
+        if groups:
+            longest, others = groups[-1]
+            apart = bucket(len(others)) * longest + bucket(len(group)) * length + CALL_FRAMES
+            if bucket(len(others) + len(group)) * longest <= apart:
+                groups[-1] = longest, [*group, *others]
+                continue
+        groups.append((length, group))
+    ordered = [group for _, group in reversed(groups)]
+    return [group[start : start + rows] for group in ordered for start in range(0, len(group), rows)]

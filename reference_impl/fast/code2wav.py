@@ -78,18 +78,20 @@ class FastTransformer:
         self._transformer, self._histories = transformer, histories
         self._table = transformer.rotary.table
 
-    def __call__(self, x: Tensor, slots: Tensor, frames: Tensor) -> Tensor:
-        """[B, T, latent] -> [B, T, latent]; frames [all slots] heard before."""
+    def __call__(self, x: Tensor, slots: Tensor, lengths: Tensor, frames: Tensor) -> Tensor:
+        """[B, T, latent] -> [B, T, latent]; lengths [B] of the T that count; frames [all slots] heard before."""
         transformer = self._transformer
         x = transformer.input_proj(x)
         for layer, history in zip(transformer.layers, self._histories, strict=True):
-            x = self._through(layer, history, x, slots, frames)
+            x = self._through(layer, history, x, slots, lengths, frames)
         return transformer.output_proj(_norm(transformer.norm, x))
 
-    def _through(self, layer: WindowLayer, history: Tensor, x: Tensor, slots: Tensor, frames: Tensor) -> Tensor:
+    def _through(
+        self, layer: WindowLayer, history: Tensor, x: Tensor, slots: Tensor, lengths: Tensor, frames: Tensor
+    ) -> Tensor:
         qkv = layer.qkv_proj(_norm(layer.input_layernorm, x))
         out = qkv.new_empty(*x.shape[:2], layer.heads * layer.head_dim)
-        window_attention(qkv, self._table, history, slots, frames, out, x.shape[1])
+        window_attention(qkv, self._table, history, slots, lengths, frames, out, x.shape[1])
         x = torch.addcmul(x, layer.attention_scale, layer.o_proj(out))
         gated = gate(layer.gate_up_proj(_norm(layer.post_attention_layernorm, x)))
         return torch.addcmul(x, layer.mlp_scale, layer.down_proj(gated))
@@ -110,12 +112,12 @@ class FastUpsample:
         self._bias = stage.transposed.conv.bias.repeat(self._ratio)
         self._taps = stage.block.dwconv.conv.weight[:, 0].T.contiguous()
 
-    def __call__(self, x: Tensor, slots: Tensor) -> Tensor:
-        """[B, T, C] -> [B, ratio × T, C]."""
+    def __call__(self, x: Tensor, slots: Tensor, lengths: Tensor, frames: int) -> Tensor:
+        """[B, T, C] -> [B, ratio × T, C]; lengths [B]: how many of the ``frames`` that T is count."""
         batch, length, channels = x.shape
         x = F.linear(x, self._weight, self._bias).view(batch, length * self._ratio, channels)
         block = self._block
-        y = depthwise(x, self._taps, block.dwconv.conv.bias, self._history, slots)
+        y = depthwise(x, self._taps, block.dwconv.conv.bias, self._history, slots, lengths, frames)
         y = block.pwconv2(F.gelu(block.pwconv1(block.norm(y))))
         return torch.addcmul(x, block.gamma, y)
 
@@ -148,23 +150,25 @@ class FastCode2Wav:
         self._all_histories.index_fill_(0, rows, 0)
         self._frames.index_fill_(0, rows, 0)
 
-    def push(self, codes: Tensor, rows: Tensor) -> Tensor:
+    def push(self, codes: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
         """The next frames of the streams ``rows`` [B]: codes [B, 16, T] -> int16 [B, 1920 × T].
 
-        The result is overwritten by the next call.
+        Of each stream the first ``lengths`` [B] frames count: it goes on behind them, and what the others
+        sound like is not to be heard. The result is overwritten by the next call.
         """
-        x = self._before(self._quantizer(codes), rows)
-        x = self._transformer(x, rows, self._frames)
-        self._frames.index_add_(0, rows, torch.full_like(rows, codes.shape[-1]))
+        frames = codes.shape[-1]
+        x = self._before(self._quantizer(codes), rows, lengths)
+        x = self._transformer(x, rows, lengths, self._frames)
+        self._frames.index_add_(0, rows, lengths)
         for stage in self._upsample:
-            x = stage(x, rows)
+            x = stage(x, rows, lengths, frames)
 
         streams, steps, _ = x.shape
         buffer = _behind_history(x, self._stages[0].conv.history)
         residual = None
         for stage, behind, history in zip(self._stages, [*self._stages[1:], None], self._histories, strict=True):
             if stage.conv.history:
-                exchange(buffer, history, rows, streams, steps)
+                exchange(buffer, history, rows, lengths, streams, steps, frames)
             conv, width = stage.conv, stage.conv.weight.shape[2] // stage.conv.up
             if behind is None:
                 conv.run(buffer, streams, steps, activated=self._pcm, wave=True)
@@ -179,11 +183,11 @@ class FastCode2Wav:
             residual = raw if stage.begins else residual
         return self._pcm[: streams * steps].view(streams, steps)
 
-    def _before(self, x: Tensor, rows: Tensor) -> Tensor:
+    def _before(self, x: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
         """The convolution in front of the transformer."""
         conv, (streams, steps, _) = self._pre_conv, x.shape
         buffer = _behind_history(x, conv.history)
-        exchange(buffer, self._pre_history, rows, streams, steps)
+        exchange(buffer, self._pre_history, rows, lengths, streams, steps, steps)
         out = x.new_empty(streams, steps, conv.weight.shape[2])
         conv.run(buffer, streams, steps, raw=out)
         return out

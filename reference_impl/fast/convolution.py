@@ -19,12 +19,12 @@ from triton.language.extra.cuda import libdevice
 from reference_impl.code2wav_layers import SnakeBeta
 
 
-@triton.jit(do_not_specialize=["steps"])
+@triton.jit(do_not_specialize=["steps", "per_frame"])
 def exchange_kernel(
-    buffer, state, slots, steps, slot_stride,
+    buffer, state, slots, lengths, steps, per_frame, slot_stride,
     HISTORY: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A stream's history into the rows before its ``steps`` new ones, and the last rows of both into the history."""
+    """A stream's history into the rows before its ``steps`` new ones; the history becomes what is before its end."""
     stream = tl.program_id(0)
     row = tl.arange(0, ROWS)[:, None]
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -32,7 +32,7 @@ def exchange_kernel(
     here = buffer + stream.to(tl.int64) * (HISTORY + steps) * CHANNELS + channel
     kept = state + tl.load(slots + stream) * slot_stride + channel
     old = tl.load(kept + row * CHANNELS, mask=mask, other=0.0)
-    later = row + steps
+    later = row + tl.load(lengths + stream).to(tl.int32) * per_frame
     shifted = tl.load(kept + later * CHANNELS, mask=mask & (later < HISTORY), other=0.0)
     fresh = tl.load(here + later * CHANNELS, mask=mask & (later >= HISTORY), other=0.0)
     tl.debug_barrier()  # the history is read by all before it is overwritten
@@ -87,9 +87,9 @@ def convolution_kernel(
         tl.store(activated + flat, (clamped + 12582912.0 - 12582912.0).to(tl.int16), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["per_frame"])
 def depthwise_kernel(
-    x, weight, bias, history, slots, out, slot_stride,
+    x, weight, bias, history, slots, lengths, out, per_frame, slot_stride,
     STEPS: tl.constexpr, TAPS: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """See :func:`depthwise`. Program (stream, block of channels)."""
@@ -106,10 +106,11 @@ def depthwise_kernel(
         old = tl.load(kept + (source + TAPS - 1) * CHANNELS, mask=inside & (source < 0), other=0.0)
         factor = tl.load(weight + tap * CHANNELS + channel, mask=inside, other=0.0).to(tl.float32)
         total += tl.where(source < 0, old, fresh).to(tl.float32) * factor
-    # what the history becomes: its row is STEPS rows further on
-    later = row + STEPS - (TAPS - 1)
+    # what the history becomes: its row is so many rows further on as the stream is long
+    count = tl.load(lengths + stream).to(tl.int32) * per_frame
+    later = row + count - (TAPS - 1)
     next_fresh = tl.load(here + later * CHANNELS, mask=inside & (later >= 0) & (row < TAPS - 1), other=0.0)
-    next_old = tl.load(kept + (row + STEPS) * CHANNELS, mask=inside & (later < 0), other=0.0)
+    next_old = tl.load(kept + (row + count) * CHANNELS, mask=inside & (later < 0), other=0.0)
     tl.debug_barrier()  # the history is read by all before it is overwritten
     tl.store(kept + row * CHANNELS, tl.where(later < 0, next_old, next_fresh), mask=inside & (row < TAPS - 1))
     target = out + stream.to(tl.int64) * (STEPS * CHANNELS) + row * CHANNELS + channel
@@ -175,29 +176,34 @@ def blocks(count: int, width: int) -> tuple[int, int, int]:
     return 128, [*fitting, 16][0], 8
 
 
-def exchange(buffer: Tensor, state: Tensor, slots: Tensor, streams: int, steps: int) -> None:
+def exchange(
+    buffer: Tensor, state: Tensor, slots: Tensor, lengths: Tensor, streams: int, steps: int, frames: int
+) -> None:
     """Put the histories of ``slots`` before the new rows in ``buffer`` [streams, history + steps, C], and renew them.
 
-    state [all slots, history, C].
+    state [all slots, history, C]; lengths [streams]: how many of the ``frames`` that ``steps`` rows are count.
     """
     _, history, channels = state.shape
     block = min(128, triton.next_power_of_2(channels))
     exchange_kernel[(streams, triton.cdiv(channels, block))](
-        buffer, state, slots, steps, state.stride(0), HISTORY=history, ROWS=triton.next_power_of_2(history),
-        CHANNELS=channels, BLOCK=block,
+        buffer, state, slots, lengths, steps, steps // frames, state.stride(0), HISTORY=history,
+        ROWS=triton.next_power_of_2(history), CHANNELS=channels, BLOCK=block,
     )  # fmt: skip
 
 
-def depthwise(x: Tensor, weight: Tensor, bias: Tensor, history: Tensor, slots: Tensor) -> Tensor:
+def depthwise(
+    x: Tensor, weight: Tensor, bias: Tensor, history: Tensor, slots: Tensor, lengths: Tensor, frames: int
+) -> Tensor:
     """A causal convolution of every channel by itself: x [streams, steps, C] -> the same shape.
 
-    weight [taps, C]; bias [C]; history [all slots, taps - 1, C], which is renewed; slots [streams].
+    weight [taps, C]; bias [C]; history [all slots, taps - 1, C], which is renewed; slots [streams];
+    lengths and ``frames`` as of :func:`exchange`.
     """
     streams, steps, channels = x.shape
     taps, out = len(weight), torch.empty_like(x)
     block = min(64, triton.next_power_of_2(channels))
     depthwise_kernel[(streams, triton.cdiv(channels, block))](
-        x, weight, bias, history, slots, out, history.stride(0), STEPS=steps, TAPS=taps, CHANNELS=channels,
-        ROWS=triton.next_power_of_2(max(steps, taps - 1)), BLOCK=block,
+        x, weight, bias, history, slots, lengths, out, steps // frames, history.stride(0), STEPS=steps, TAPS=taps,
+        CHANNELS=channels, ROWS=triton.next_power_of_2(max(steps, taps - 1)), BLOCK=block,
     )  # fmt: skip
     return out

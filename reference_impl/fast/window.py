@@ -1,7 +1,7 @@
 """Code2Wav's sliding-window attention: rotary embedding, the stream's history, softmax and the new history at once.
 
 A program has one head of one stream. It puts the history's keys and values and the new ones
-into one tile, attends, and writes the last ``window - 1`` rows of the tile back.
+into one tile, attends, and writes the ``window - 1`` rows before the stream's end back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _rotated(vectors, stride, cos, sin, rows, positions, last, mask, DIM: tl.con
 
 @triton.jit
 def window_attention_kernel(
-    qkv, table, history, slots, frames, out, positions, slot_stride, scale,
+    qkv, table, history, slots, lengths, frames, out, positions, slot_stride, scale,
     HEADS: tl.constexpr, DIM: tl.constexpr, KEPT: tl.constexpr, NEW: tl.constexpr, QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -68,25 +68,26 @@ def window_attention_kernel(
     tl.store(target, result, mask=asks[:, None])
 
     tl.debug_barrier()  # the history is read by all before it is overwritten
-    stays = ((key >= NEW) & (key < KEPT + NEW))[:, None]
-    tl.store(kept + old_at - NEW * DIM, keys, mask=stays)
-    tl.store(kept + HEADS * KEPT * DIM + old_at - NEW * DIM, values, mask=stays)
+    count = tl.load(lengths + stream).to(tl.int32)
+    stays = ((key >= count) & (key < KEPT + count))[:, None]
+    tl.store(kept + old_at - count * DIM, keys, mask=stays)
+    tl.store(kept + HEADS * KEPT * DIM + old_at - count * DIM, values, mask=stays)
 
 
 def window_attention(
-    qkv: Tensor, table: Tensor, history: Tensor, slots: Tensor, frames: Tensor, out: Tensor, new: int
+    qkv: Tensor, table: Tensor, history: Tensor, slots: Tensor, lengths: Tensor, frames: Tensor, out: Tensor, new: int
 ) -> None:
-    """``new`` positions of each of some streams, behind those that they keep.
+    """``new`` positions of each of some streams, of which the first ``lengths`` count, behind those that they keep.
 
     qkv [streams × new, 3 × heads × D]; table [positions, 2, D] float32 as of
     :class:`reference_impl.layers.RotaryTable`; history [all slots, 2, heads, window - 1, D], which is
-    renewed; slots [streams], each a different one; frames [all slots]: positions heard before
-    -> out [streams × new, heads × D]. Behind the end of the table its last position counts: a chunk that is filled
-    up may reach it, and the spare streams of a graph, which are never reset, go on for ever.
+    renewed; slots, lengths [streams], each slot a different one; frames [all slots]: positions heard before
+    -> out [streams × new, heads × D]. Behind the end of the table its last position counts: what a chunk is filled up
+    with may reach it.
     """
     _, _, heads, kept, dim = history.shape
     window_attention_kernel[(len(slots), heads)](
-        qkv, table, history, slots, frames, out, len(table), history.stride(0), dim**-0.5,
+        qkv, table, history, slots, lengths, frames, out, len(table), history.stride(0), dim**-0.5,
         HEADS=heads, DIM=dim, KEPT=kept, NEW=new,
         QUERIES=max(LEAST_ROWS, triton.next_power_of_2(new)), KEYS=max(LEAST_ROWS, triton.next_power_of_2(kept + new)),
     )  # fmt: skip

@@ -30,11 +30,11 @@ class CountedGraphs:
         self.began = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
 
-    def push(self, codes, slots):
-        self.calls.append((codes.shape[2], *slots))
+    def push(self, chunks, slots):
+        self.calls.append((max(map(len, chunks)), *slots))
         self.began.release()
         assert self.may_end.acquire(timeout=WAIT_S)
-        return codes[:, 0].repeat(HOP, axis=1).astype("<i2")
+        return [codes[:, 0].repeat(HOP).astype("<i2") for codes in chunks]
 
     def reset(self, slots):
         pass
@@ -76,14 +76,14 @@ def test_a_chunk_that_comes_while_a_reference_is_decoded_waits_for_one_call(work
     worker.submit(AudioJob(one, cloned, numbered(37, 1), Finished("stop", 1, 1)))
     assert graphs.began.acquire(timeout=WAIT_S)
     worker.submit(AudioJob(two, running, numbered(0, 2)))
-    graphs.may_end.release(2)  # the reference's first piece, then the chunk
+    graphs.may_end.release(2)  # the reference's first piece, then the chunk with the next one
     assert running.chunk.wait(WAIT_S)
     worker.submit(AudioJob(two, running, None, Finished("stop", 2, 1)))
     graphs.may_end.release(100)
     assert cloned.end.wait(WAIT_S) and running.end.wait(WAIT_S)
-    # every length is a graph's, the last piece of 37 frames is cut again, and nothing of it is heard
-    assert graphs.calls[:2] == [(8, one), (2, two)]
-    assert [call[0] for call in graphs.calls if one in call] == [8, 8, 8, 8, 4, 1, 1]
+    # nothing of the 37 frames is heard
+    assert graphs.calls[:2] == [(8, one), (8, two, one)]
+    assert [call[0] for call in graphs.calls if one in call] == [8, 8, 8, 8, 5, 1]
     assert cloned.samples == [37] * HOP and running.samples == [0] * HOP + [1] * HOP
 
 
@@ -107,3 +107,23 @@ def test_a_long_chunk_takes_several_calls_rather_than_kernels_of_its_length(monk
     worker = audio.GraphAudioWorker(model, 8, lambda error: None, 4, 256)
     worker.stop()
     assert worker._graphs.frames == worker.piece(256) == audio.MOST_FRAMES < 256
+
+
+def lengths_of_calls(*lengths: int, rows: int = 32) -> list[list[int]]:
+    job = AudioJob(0, print, None)
+    return [[len(piece) for _, piece in call] for call in audio.calls([(job, numbered(0, n)) for n in lengths], rows)]
+
+
+def test_few_pieces_of_unlike_lengths_share_a_call():
+    assert lengths_of_calls(8, 1, 3, 8, 2) == [[1, 2, 3, 8, 8]]
+    assert lengths_of_calls() == []
+
+
+def test_many_short_pieces_do_not_wait_for_a_long_one_nor_are_filled_up_to_its_length():
+    assert lengths_of_calls(8, *[1] * 30) == [[1] * 30, [8]]
+    # the shortest ones go first, where they go apart
+    assert lengths_of_calls(*[8] * 16, *[1] * 9, 2) == [[*[1] * 9, 2], [8] * 16]
+
+
+def test_no_call_takes_more_streams_than_there_are_rows():
+    assert lengths_of_calls(*[8] * 5, rows=2) == [[8, 8], [8, 8], [8]]

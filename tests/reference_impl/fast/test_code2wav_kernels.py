@@ -49,15 +49,19 @@ def test_samples_and_addresses_of_streams_that_come_and_go_float32(model, monkey
     state = model.new_state(SLOTS)
     generator = torch.Generator().manual_seed(1)
     with torch.inference_mode():
-        # the last call of streams 2 and 3 goes on behind the rotary table, as a spare stream does for ever
-        for rows, frames in (([2, 0], 1), ([0, 2], 4), ([3, 2], 2), ([1], 1), ([2, 3], 4), ([2, 3], 4)):
-            codes, at = torch.randint(20, (len(rows), 16, frames), generator=generator), torch.tensor(rows)
-            got = fast.push(codes, at)
-            if state.frames[at].max() + frames <= TABLE:
-                want = (model.push(codes, state, at) * 32767).round()
-                assert want.abs().mean() > 300
-                torch.testing.assert_close(got.float(), want, rtol=0, atol=3)
-            if rows == [1]:
+        # frames of which only some count; a spare stream has none; the last call goes on behind the rotary table
+        for rows, lengths in (
+            ([2, 0], [1, 1]), ([0, 2], [4, 2]), ([3, 2], [2, 4]), ([1, 3], [1, 0]), ([2, 3], [3, 4]), ([2, 3], [4, 4]),
+        ):  # fmt: skip
+            codes = torch.randint(20, (len(rows), 16, max(lengths)), generator=generator)
+            got = fast.push(codes, torch.tensor(rows), torch.tensor(lengths))
+            for stream, (row, length) in enumerate(zip(rows, lengths, strict=True)):
+                if length and state.frames[row] + length <= TABLE:
+                    heard = codes[stream : stream + 1, :, :length]
+                    want = (model.push(heard, state, slice(row, row + 1)) * 32767).round()
+                    assert want.abs().mean() > 300
+                    torch.testing.assert_close(got[stream : stream + 1, : want.shape[1]].float(), want, rtol=0, atol=3)
+            if rows == [1, 3]:
                 fast.reset(torch.tensor([0]))
                 state.reset(0)
-        assert fast._frames.tolist() == [0, 1, 15, 10]
+        assert fast._frames.tolist() == [0, 1, 14, 10]

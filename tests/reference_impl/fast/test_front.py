@@ -43,12 +43,16 @@ def module_state(module: nn.Module) -> StreamState:
     return StreamState(tensors, torch.zeros(SLOTS, dtype=torch.long, device=DEVICE))
 
 
-def calls(channels: int) -> list[tuple[Tensor, Tensor]]:
-    """(streams, inputs [B, T, channels]): some streams sit out a call."""
+def calls(channels: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """(streams, how many frames of each count, inputs [B, T, channels]): some streams sit out a call."""
     generator = torch.Generator().manual_seed(5)
-    rows = ([3, 0, 4], [0, 3, 1])
+    rows, less = ([3, 0, 4], [0, 3, 1]), (0, 2, 7)
     return [
-        (torch.tensor(rows[i % 2], device=DEVICE), torch.randn(3, frames, channels, generator=generator).to(DEVICE))
+        (
+            torch.tensor(rows[i % 2], device=DEVICE),
+            torch.tensor([max(1, frames - less[(i + stream) % 3]) for stream in range(3)], device=DEVICE),
+            torch.randn(3, frames, channels, generator=generator).to(DEVICE),
+        )
         for i, frames in enumerate(CALLS)
     ]
 
@@ -60,12 +64,14 @@ def test_transformer_float32() -> None:
     state = module_state(module)
     histories = [torch.zeros_like(state.tensors[layer.name]) for layer in module.layers]
     fast, heard = FastTransformer(module, histories), torch.zeros(SLOTS, dtype=torch.long, device=DEVICE)
-    for rows, x in calls(config.latent_dim):
-        state.rows = rows
-        want = module(x, state)
-        torch.testing.assert_close(fast(x, rows, heard), want, rtol=1e-4, atol=1e-4)
-        state.frames[rows] += x.shape[1]
-        heard[rows] += x.shape[1]
+    for rows, lengths, x in calls(config.latent_dim):
+        got = fast(x, rows, lengths, heard)
+        for stream, (row, length) in enumerate(zip(rows.tolist(), lengths.tolist(), strict=True)):
+            state.rows = slice(row, row + 1)
+            want = module(x[stream : stream + 1, :length], state)
+            torch.testing.assert_close(got[stream : stream + 1, :length], want, rtol=1e-4, atol=1e-4)
+            state.frames[row] += length
+        heard[rows] += lengths
         for layer, history in zip(module.layers, histories, strict=True):
             torch.testing.assert_close(history, state.tensors[layer.name], rtol=1e-4, atol=1e-4)
 
@@ -79,7 +85,7 @@ def test_a_stream_that_is_never_reset_stays_within_the_rotary_table_float32() ->
     fast = FastTransformer(module, [torch.zeros(SLOTS, *layer.state_shape(), device=DEVICE) for layer in module.layers])
     x = torch.randn(2, 8, config.latent_dim, generator=torch.Generator().manual_seed(6)).to(DEVICE)
     heard = torch.tensor([60, 0, 100, 0, 0], device=DEVICE)
-    assert fast(x, torch.tensor([0, 2], device=DEVICE), heard).isfinite().all()
+    assert fast(x, *torch.tensor([[0, 2], [8, 8]], device=DEVICE), heard).isfinite().all()
 
 
 @pytest.mark.parametrize("channels", [48, 80])
@@ -88,10 +94,12 @@ def test_upsampling_float32(channels: int) -> None:
     assert isinstance(module.transposed, CausalTransposedConv)
     state = module_state(module)
     fast = FastUpsample(module, torch.zeros(SLOTS, module.block.dwconv.history, channels, device=DEVICE))
-    for rows, x in calls(channels):
-        state.rows = rows
-        want = module(x.transpose(1, 2), state).transpose(1, 2)
-        torch.testing.assert_close(fast(x, rows), want, rtol=1e-4, atol=1e-4)
+    for rows, lengths, x in calls(channels):
+        got = fast(x, rows, lengths, x.shape[1])
+        for stream, (row, length) in enumerate(zip(rows.tolist(), lengths.tolist(), strict=True)):
+            state.rows = slice(row, row + 1)
+            want = module(x[stream : stream + 1, :length].transpose(1, 2), state).transpose(1, 2)
+            torch.testing.assert_close(got[stream : stream + 1, : want.shape[1]], want, rtol=1e-4, atol=1e-4)
 
 
 def test_quantizer_float32() -> None:
