@@ -42,9 +42,9 @@ def few_rows_kernel(
     x, gain, weight, bias, residual, out, rows, x_stride, out_stride, eps,
     N: gl.constexpr, K: gl.constexpr, NORM: gl.constexpr, GATED: gl.constexpr, BIAS: gl.constexpr,
     RESIDUAL: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, GROUPS: gl.constexpr, CHUNK: gl.constexpr,
-    AHEAD: gl.constexpr, TURN: gl.constexpr, PDL: gl.constexpr,
+    AHEAD: gl.constexpr, TURN: gl.constexpr, SHARES: gl.constexpr, PDL: gl.constexpr,
 ):  # fmt: skip
-    """See :func:`reference_impl.fast.linear.linear`. Program n computes columns n × COLUMNS ... of every row."""
+    """See :func:`reference_impl.fast.linear.linear`. Programs n × SHARES ... have columns n × COLUMNS ... of ROWS rows."""
     units: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [GROUPS, 1, 1], [1, 16, 8])
     inputs_layout: gl.constexpr = gl.DotOperandLayout(0, units, 8)
     weights_layout: gl.constexpr = gl.DotOperandLayout(1, units, 8)
@@ -55,7 +55,9 @@ def few_rows_kernel(
     parts: gl.constexpr = (K + step - 1) // step
     if PDL:
         gdc_launch_dependents()
-    program = gl.program_id(0)
+    # neighbours share weights, which the second of them finds in the L2 cache
+    program = gl.program_id(0) // SHARES
+    first_row = gl.program_id(0) % SHARES * ROWS
     # all programs read the same inputs: they take turns where to begin, so that not all ask for the same line
     turn = (program % parts) * step if TURN else 0
     first = program * COLUMNS
@@ -63,7 +65,7 @@ def few_rows_kernel(
     weight_k = _index(GROUPS, 0, weights_layout) * CHUNK + _index(CHUNK, 1, weights_layout)
     weight_at = weight + n * K + weight_k
     input_k = _index(GROUPS, 0, inputs_layout) * CHUNK + _index(CHUNK, 2, inputs_layout)
-    row3 = _index(ROWS, 1, inputs_layout)
+    row3 = first_row + _index(ROWS, 1, inputs_layout)
     input_at = x + row3 * x_stride + input_k
     # what is under way, oldest first: AHEAD parts of the weights, and behind the wait as many of the inputs
     at = _place(0, turn, K)
@@ -85,7 +87,7 @@ def few_rows_kernel(
     inputs = gl.load(input_at + at, mask=(row3 < rows) & (at + input_k < K), other=0.0)
     if AHEAD == 2 and parts > 1:
         inputs2 = gl.load(input_at + second, mask=(row3 < rows) & (second + input_k < K), other=0.0)
-    row = gl.expand_dims(gl.arange(0, ROWS, layout=gl.SliceLayout(1, flat)), 1)
+    row = gl.expand_dims(first_row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, flat)), 1)
     column = gl.expand_dims(first + gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, flat)), 0)
     mask = (row < rows) & (column < N)
     if RESIDUAL:

@@ -29,7 +29,8 @@ class Tile:
 
     ``dot``: on the matrix units (rows are padded to 16); otherwise by plain multiplications, for one row.
     ``ahead``: how many parts are asked for before the first is used, 1 or 2. ``turn``: programs begin at
-    different parts, for K that has whole ones only. The last two count in ``few_rows.py`` alone.
+    different parts, for K that has whole ones only. ``rows``: the most that one program takes, at least 16.
+    The last three count in ``few_rows.py`` alone.
     """
 
     columns: int
@@ -39,6 +40,7 @@ class Tile:
     dot: bool = True
     ahead: int = 1
     turn: bool = False
+    rows: int = 64
 
 
 @triton.jit
@@ -203,6 +205,10 @@ def linear(
     grid = (triton.cdiv(n, tile.columns),)
     if tile.dot and weight.dtype == torch.bfloat16:
         turn = tile.turn and k % (tile.groups * tile.chunk) == 0
-        few_rows_kernel[grid](*arguments, **fixed, AHEAD=tile.ahead, TURN=turn, num_warps=tile.groups)
+        shares = max(1, block // tile.rows)
+        fixed["ROWS"] = block // shares
+        few_rows_kernel[grid[0] * shares,](
+            *arguments, **fixed, AHEAD=tile.ahead, TURN=turn, SHARES=shares, num_warps=tile.groups
+        )
     else:
         linear_kernel[grid](*arguments, **fixed, DOT=tile.dot, num_warps=tile.warps)

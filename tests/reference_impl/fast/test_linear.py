@@ -56,16 +56,17 @@ def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
 
 @pytest.mark.skipif(INTERPRETED, reason="a Gluon kernel has no interpreter")
 @pytest.mark.parametrize(
-    ("parts", "ahead", "turn", "columns"), [(1, 2, True, 8), (2, 2, False, 32), (5, 1, True, 16), (5, 2, True, 32)]
+    ("parts", "ahead", "turn", "columns", "each"),
+    [(1, 2, True, 8, 64), (2, 2, False, 32, 64), (5, 1, True, 16, 16), (5, 2, True, 32, 16)],
 )
-def test_ways_to_read_ahead(parts: int, ahead: int, turn: bool, columns: int) -> None:
+def test_ways_to_read_ahead_and_to_share_rows(parts: int, ahead: int, turn: bool, columns: int, each: int) -> None:
     n, k, rows = 80, 256 * parts, 19
     generator = torch.Generator(DEVICE).manual_seed(parts)
     x, gain, weight = (
         torch.randn(shape, generator=generator, device=DEVICE).bfloat16() for shape in ((rows, k), (k,), (2 * n, k))
     )
     out = torch.empty(rows, n, device=DEVICE, dtype=torch.bfloat16)
-    tile = Tile(columns, 4, 64, 4, ahead=ahead, turn=turn)
+    tile = Tile(columns, 4, 64, 4, ahead=ahead, turn=turn, rows=each)
     linear(x, (weight * k**-0.5).bfloat16(), out, rows, tile, gain=gain, eps=EPS, gated=True)
     wide = x.double()
     wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS) * gain.double()
