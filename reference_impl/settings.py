@@ -85,7 +85,7 @@ class ServerSettings:
     max_batch: int = 32
     max_queue: int = 256
     max_seq_len: int = 512
-    join_every_frames: int = 1
+    join_every_frames: int = 6
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8

@@ -44,7 +44,7 @@ def few_rows_kernel(
     RESIDUAL: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, GROUPS: gl.constexpr, CHUNK: gl.constexpr,
     AHEAD: gl.constexpr, TURN: gl.constexpr, SHARES: gl.constexpr, PDL: gl.constexpr,
 ):  # fmt: skip
-    """See :func:`reference_impl.fast.linear.linear`. Programs n × SHARES ... have columns n × COLUMNS ... of ROWS rows."""
+    """See :func:`reference_impl.fast.linear.linear`. SHARES programs in a row have the same COLUMNS, ROWS rows each."""
     units: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [GROUPS, 1, 1], [1, 16, 8])
     inputs_layout: gl.constexpr = gl.DotOperandLayout(0, units, 8)
     weights_layout: gl.constexpr = gl.DotOperandLayout(1, units, 8)

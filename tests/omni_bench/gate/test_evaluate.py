@@ -290,6 +290,6 @@ def test_a_rate_search_cannot_be_gated(made, past):
 
 
 def test_a_setting_that_an_older_version_did_not_know_is_no_change(made, past):
-    assert gate_night(past, made.night(13, settings={"reference.join_every_frames": 1})).notes == ()
+    assert gate_night(past, made.night(13, settings={"reference.join_every_frames": 6})).notes == ()
     (note,) = gate_night(past, made.night(14, settings={"reference.join_every_frames": 4})).notes
-    assert note.endswith("reference.join_every_frames: 1 → 4")
+    assert note.endswith("reference.join_every_frames: 6 → 4")
