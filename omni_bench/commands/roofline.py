@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from omni_bench.commands.failures import EXIT_OK
+from omni_bench.commands.run_argument import named_run
 from omni_bench.commands.serve import reference_settings
 from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
@@ -21,6 +21,8 @@ JSON_NAME = "roofline.json"
 
 
 MEASURED_ROUNDS = 2
+BUSY_SHARE = 0.1
+"""A device of which others use so much is no longer measured alone; less is what any machine does on the side."""
 
 
 def roofline_command(
@@ -35,13 +37,14 @@ def roofline_command(
 
     The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With
     ``measured_frames`` the engine of that configuration speaks at each concurrency, in this process and without
-    HTTP, utterances of at most so many frames. Raises ConfigError, CheckpointError, StoreError, EngineError.
+    HTTP, utterances of at most so many frames. A line more tells that others used the device. Raises ConfigError,
+    CheckpointError, StoreError, EngineError.
     """
     import torch
 
     from omni_bench.run.redo import stored_config
     from reference_impl.checkpoint import read_config
-    from reference_impl.device_limits import measure_limits
+    from reference_impl.device_limits import busy_share, measure_limits
     from reference_impl.loading import checkpoint_folder, default_threads, resolve_device, resolve_dtype
     from reference_impl.presets import PRESETS
     from reference_impl.settings import ServerSettings
@@ -53,7 +56,7 @@ def roofline_command(
             raise ConfigError(f"{overrides[0]!r}: the configuration is that of the run; leave one of them out")
         if measured_frames is not None:
             raise ConfigError(f"--measure: {run} is a measurement already; leave one of them out")
-        folder = RunFolder.open(Path(run))
+        folder = named_run(run)
         document = folder.read_run()
         config = stored_config(document, folder)
         if config.target.kind != "reference":
@@ -78,6 +81,8 @@ def roofline_command(
     chosen = concurrency or [level["concurrency"] for level in levels] or DEFAULT_CONCURRENCY
     chosen = list(dict.fromkeys(chosen))  # a level that is named twice is spoken once
     measured, source = of_run(levels), None if document is None else f"{run}"
+    busy = busy_share(device)  # right before the limits, and before the engine of this process makes it busy
+    limits = measure_limits(device, dtype)
     if measured_frames is not None:
         measured = _measure(settings, chosen, measured_frames)
         source = (
@@ -86,7 +91,7 @@ def roofline_command(
         )
     found = roofline(
         model,
-        measure_limits(device, dtype),
+        limits,
         device=name,
         dtype=str(dtype).removeprefix("torch."),
         element_bytes=dtype.itemsize,
@@ -97,6 +102,11 @@ def roofline_command(
         source=source,
     )
     print(render(found))
+    if busy is not None and busy >= BUSY_SHARE:
+        print(
+            f"\nThe device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
+            "are probably too low."
+        )
     if folder is not None:
         data = to_json(found.to_json(), JSON_NAME)
         write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))

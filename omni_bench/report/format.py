@@ -152,3 +152,10 @@ def injected_faults(run: Mapping[str, Any]) -> list[str]:
     if isinstance(wire, Mapping) and wire.get("name"):
         faults.append(f"target.chaos={wire['name']}")
     return faults
+
+
+def prompt_counts(prompts: Mapping[str, Any]) -> str:
+    """``32 measured and 16 warm-up``; runs of schema 1.0 only have the sum."""
+    if "measured" not in prompts:
+        return str(prompts["count"])
+    return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"

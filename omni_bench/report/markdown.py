@@ -16,6 +16,7 @@ from omni_bench.report.format import (
     fixed,
     hardware_name,
     injected_faults,
+    prompt_counts,
     server_says,
     target_name,
 )
@@ -103,7 +104,7 @@ def _facts(run: Mapping[str, Any]) -> str:
         "target": escape_markdown(_with_commit(target_name(run), provenance["target"])),
         "hardware": escape_markdown(hardware_name(run)),
         "date": f"{escape_markdown(run['started_utc'])}{duration}",
-        "prompts": f"{_prompt_counts(prompts)} of {escape_markdown(prompts['dataset'])} "
+        "prompts": f"{prompt_counts(prompts)} of {escape_markdown(prompts['dataset'])} "
         f"({escape_markdown(prompts['locale'])}), {_short(prompts['sha256'])}",
         "judge": heard,
         "omni-bench": escape_markdown(_with_commit(provenance["harness"]["version"], provenance["harness"])),
@@ -115,13 +116,6 @@ def _load(config: Mapping[str, Any]) -> str | None:
     """``closed_loop, openai_speech_ws``: what the scenario's own words do not tell once a key of it was changed."""
     kinds = [config[group]["kind"] for group in ("load", "client") if (config.get(group) or {}).get("kind")]
     return escape_markdown(", ".join(kinds)) or None
-
-
-def _prompt_counts(prompts: Mapping[str, Any]) -> str:
-    """``32 measured and 16 warm-up``; runs of schema 1.0 only have the sum."""
-    if "measured" not in prompts:
-        return str(prompts["count"])
-    return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
 
 
 def _injected(run: Mapping[str, Any]) -> str | None:

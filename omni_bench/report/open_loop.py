@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.levels import Rate, level_of, level_text
+from omni_bench.load.search import bracket, is_precise
 from omni_bench.metrics.probe import limited
 from omni_bench.metrics.slo import SINCE_START, TIMES
 from omni_bench.report.asked import has_audio
@@ -76,8 +77,8 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
 
 def rate_search_section(run: Mapping[str, Any]) -> str | None:
     """The highest rate that holds, and every probe; None if the run is no rate search."""
-    search = run.get("rate_search")
-    if not search:
+    search = _found(run)
+    if search is None:
         return None
     times = [name for name in TIMES if search.get(name) is not None]
     stalls = has_audio(run)
@@ -101,6 +102,18 @@ def rate_search_section(run: Mapping[str, Any]) -> str | None:
         )
     table = markdown_table(headers, rows, left=(len(headers) - 1,))
     return f"{escape_markdown(' '.join(search_lines(run)))}\n\n{table}"
+
+
+def _found(run: Mapping[str, Any]) -> dict[str, Any] | None:
+    """``rate_search`` with the rate that the probes found, also where its level is invalid, and run.json says null."""
+    search = run.get("rate_search")
+    if not search:
+        return None
+    highest_hz, failing_hz = bracket(
+        {level["rate_hz"]: level["probe"]["holds"] for level in run["levels"] if level["probe"]}
+    )
+    converged = is_precise(highest_hz, failing_hz, search["precision"])
+    return {**search, "highest_hz": highest_hz, "lowest_failing_hz": failing_hz, "converged": converged}
 
 
 def _p95_name(name: str) -> str:
@@ -135,8 +148,8 @@ def answer_line(search: Mapping[str, Any]) -> str:
 
 def search_lines(run: Mapping[str, Any]) -> list[str]:
     """The answer, and that it is no claim if its level is invalid; [] if the run is no rate search."""
-    search = run.get("rate_search")
-    if not search:
+    search = _found(run)
+    if search is None:
         return []
     hollow = [level for level in run["levels"] if level["rate_hz"] == search["highest_hz"] and not level["valid"]]
     return [

@@ -19,7 +19,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from omni_bench.levels import axis_label, level_of, level_value
 from omni_bench.report.asked import has_audio, has_text
-from omni_bench.report.format import NA, hardware_name, number, percent, target_name
+from omni_bench.report.format import NA, hardware_name, number, percent, prompt_counts, target_name
 from omni_bench.report.table import by_characters, metric_value, valid_requests
 from omni_bench.store.files import write_atomically
 
@@ -269,7 +269,7 @@ def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
         ("date", run["started_utc"]),
         ("target", target_name(run)),
         ("hardware", hardware_name(run)),
-        ("prompts", f"{provenance['prompts']['count']} of {provenance['prompts']['dataset']}"),
+        ("prompts", f"{prompt_counts(provenance['prompts'])} of {provenance['prompts']['dataset']}"),
         ("requests", f"{valid_count} of {requests} ok"),
         ("judge", judge["name"] if judge else "none"),
         ("omni-bench", f"{harness['version']} {(harness['commit'] or '')[:12]}".strip()),

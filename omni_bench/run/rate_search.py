@@ -70,11 +70,17 @@ def probe_record(probe: Probe | None) -> dict[str, Any] | None:
 
 
 def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dict[str, Any] | None:
-    """``rate_search`` of run.json, from its levels; None if the run is no rate search."""
+    """``rate_search`` of run.json, from its levels; None if the run is no rate search.
+
+    A rate whose level is invalid is nobody's answer, also if it holds: who reads this number alone would take it
+    for a claim.
+    """
     if config.load.kind != RATE_SEARCH:
         return None
     held = {level["rate_hz"]: level["probe"]["holds"] for level in levels if level["probe"] is not None}
     highest_hz, failing_hz = bracket(held)
+    if any(level["rate_hz"] == highest_hz and not level["valid"] for level in levels):
+        highest_hz = None
     return {
         **asdict(slo_of(config)),
         "highest_hz": highest_hz,

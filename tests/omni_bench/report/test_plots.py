@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from omni_bench.errors import StoreError
 from omni_bench.report import plots
 from omni_bench.report.format import number
+from omni_bench.report.markdown import render_report
 
 
 def drawn(run, name):
@@ -44,6 +45,16 @@ def test_every_plot_is_a_picture_with_something_on_it(runs, tmp_path):
         assert min(picture.shape[:2]) > 400
         assert (picture[..., :3] < 0.5).any() and (picture[..., :3] > 0.99).mean() > 0.5
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "plots", *paths])
+
+
+def test_the_overview_counts_prompts_as_the_report_does(runs):
+    run = runs.make_run((1, 4))
+    panel = plots._overview(run, run["levels"]).axes[-1]
+    assert "60 measured and 16 warm-up of seed_tts_mini" in texts(panel)
+    assert "**prompts**: 60 measured and 16 warm-up of" in render_report(run)
+    for name in ("measured", "warmup"):  # schema 1.0
+        del run["provenance"]["prompts"][name]
+    assert "76 of seed_tts_mini" in texts(plots._overview(run, run["levels"]).axes[-1])
 
 
 @pytest.mark.parametrize(

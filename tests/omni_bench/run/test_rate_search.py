@@ -143,6 +143,22 @@ def test_bad_audio_spoils_it_at_any_rate(capacity: Capacity, tmp_path: Path) -> 
     assert not outcome.run["valid"] and "8 req/s: 1 of 59 requests" in outcome.run["invalid_reasons"][0]
 
 
+def test_an_invalid_level_is_not_the_highest_rate(capacity: Capacity, judge: Any, tmp_path: Path) -> None:
+    """It holds, but is not understood: the record makes no claim, and the report says what was found."""
+    judge.mishears["r4-0003"] = "something else was said here"
+    outcome = run(search_config("load.precision=1", "asr=whisper", "asr.wer_limit=0.001"), tmp_path / "run")
+    found = {level["rate_hz"]: (level["probe"]["holds"], level["valid"]) for level in outcome.run["levels"]}
+    assert found == {1.0: (True, True), 2.0: (True, True), 4.0: (True, False), 8.0: (False, True)}
+    search = stored(tmp_path / "run")["rate_search"]
+    assert (search["highest_hz"], search["lowest_failing_hz"], search["converged"]) == (None, 8.0, False)
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "Highest rate that holds: 4 req/s" in report and "8 req/s does not, which is within 100%" in report
+    assert "But the level at 4 req/s is invalid: no claim." in report and "**4 req/s**" in report
+    assert load_run(tmp_path / "run").facts.highest_rate == "n/a"
+    _, after = redraw(tmp_path / "run")
+    assert after["rate_search"] == search
+
+
 def test_a_search_ends_where_the_client_cannot_follow(capacity: Capacity, tmp_path: Path, capsys: Any) -> None:
     capacity.limit_hz, capacity.client_limit_hz = 1000.0, 3.0
     outcome = run(search_config(), tmp_path / "run")
@@ -155,7 +171,7 @@ def test_the_limits_of_a_text_are_those_of_the_search_and_of_its_record() -> Non
     text = ("client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=null", "slo=chat_text")
     config = search_config(*text, "slo.e2el_ms=900")
     assert slo_of(config) == Slo(ttft_ms=450.0, tpot_ms=40.0, e2el_ms=900.0)
-    levels = [{"rate_hz": hz, "probe": {"holds": hz < 3}} for hz in (1.0, 2.0, 4.0)]
+    levels = [{"rate_hz": hz, "valid": True, "probe": {"holds": hz < 3}} for hz in (1.0, 2.0, 4.0)]
     record = search_record(levels, config)
     assert record is not None and (record["highest_hz"], record["lowest_failing_hz"]) == (2.0, 4.0)
     limits = {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": 900.0}
