@@ -51,12 +51,13 @@ def candidates(n: int, k: int, gated: bool, rows: int) -> list[Tile]:
             (16, 512, 4), (16, 512, 8), (16, 1024, 8), (32, 256, 8),
         ]
     ]  # fmt: skip
+    padded = max(16, triton.next_power_of_2(rows))
     dots = [
         Tile(columns, groups, chunk, groups, rows=each)
-        for each in ((rows, rows // 2) if rows > 16 else (64,))  # of each program
+        for each in ((padded, padded // 2) if padded > 16 else (64,))  # of each program
         for columns in (8, 16, 32)
         for groups in (4, 8, 16)
-        for chunk in ((64, 128) if min(rows, each) <= 16 else (64,) if each <= 32 else (32,))
+        for chunk in ((64, 128) if min(padded, each) <= 16 else (64,) if each <= 32 else (32,))
         if groups < 16 or columns == 8
     ]
     dots = [
@@ -69,7 +70,7 @@ def candidates(n: int, k: int, gated: bool, rows: int) -> list[Tile]:
     return [
         tile
         for tile in tiles
-        if n // tile.columns * max(1, rows // tile.rows) >= MULTIPROCESSORS // 2 - 2
+        if n // tile.columns * max(1, padded // tile.rows) >= MULTIPROCESSORS // 2 - 2
         and tile.groups * tile.chunk <= k
         and tile.groups * tile.chunk * tile.columns * (2 if gated else 1) <= 65536
     ]

@@ -263,7 +263,7 @@ class Engine:
             running.segment_frames += 1
             self._advance(running, next_code0=int(codes[-1]))
             if running.chunk_is_due() and not running.finish_reason:
-                self._speak(running, AudioJob(running.stream, running.emit, running.unsent(self._audio.piece)))
+                self._speak(running, AudioJob(running.stream, running.emit, running.unsent()))
         ended = [running for running in self._rows.requests if running.finish_reason]
         if ended:
             self._rows.leave(ended)

@@ -68,17 +68,11 @@ class Running:
             self.finish_reason = "length"
         return False
 
-    def unsent(self, piece: Callable[[int], int] | None = None) -> np.ndarray:
-        """The frames that Code2Wav has not been given, int64 [T, 16]; now it has.
-
-        With ``piece`` a chunk between the first and the steady size is cut to as many of them as it says.
-        """
-        waiting = len(self.codes) - self.sent_frames
-        if piece is not None and self.schedule.first < waiting < self.schedule.steady:
-            waiting = piece(waiting)
-        codes = np.stack(self.codes[self.sent_frames : self.sent_frames + waiting]).astype(np.int64)
-        self.schedule.cut(waiting)
-        self.sent_frames += waiting
+    def unsent(self) -> np.ndarray:
+        """The frames that Code2Wav has not been given, int64 [T, 16]; now it has."""
+        codes = np.stack(self.codes[self.sent_frames :]).astype(np.int64)
+        self.schedule.cut(len(codes))
+        self.sent_frames += len(codes)
         return codes
 
     def emit(self, event: Event) -> None:

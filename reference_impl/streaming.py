@@ -66,7 +66,7 @@ class AudioWorker:
             return self._free.popleft() if self._free else None
 
     def piece(self, frames: int) -> int:
-        """How many of ``frames`` a chunk best takes: all of them."""
+        """How many of ``frames`` of one stream a call takes: all of them."""
         return frames
 
     def submit(self, job: AudioJob) -> None:

@@ -184,7 +184,7 @@ class ReferenceConfig:
     max_batch: int = 32
     max_queue: int = 256
     max_seq_len: int = 512
-    join_every_frames: int = 6  # with graphs=full_step and half of the rows busy: read waiting prompts so often
+    join_every_frames: int = 6  # graphs=full_step, more than half of the rows busy: read waiting prompts so often
     deterministic: bool = False
     first_chunk_frames: int = 1
     chunk_frames: int = 8

@@ -138,7 +138,7 @@ class GraphAudioWorker(AudioWorker):
             job.on_event(job.end)
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
-        """Yield (job, int16 samples [1920 × T]); those of few frames first."""
+        """Yield (job, int16 samples [1920 × T]), call by call."""
         parts: dict[int, list[np.ndarray]] = {id(job): [] for job in jobs}
         done = {id(job): 0 for job in jobs}
         open_jobs = list(jobs)
@@ -169,7 +169,8 @@ def calls(pieces: Pieces, rows: int) -> list[Pieces]:
         if groups:
             longest, others = groups[-1]
             apart = bucket(len(others)) * longest + bucket(len(group)) * length + CALL_FRAMES
-            if bucket(len(others) + len(group)) * longest <= apart:
+            together = len(others) + len(group)
+            if together <= rows and bucket(together) * longest <= apart:
                 groups[-1] = longest, [*group, *others]
                 continue
         groups.append((length, group))

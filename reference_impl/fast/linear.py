@@ -22,6 +22,9 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from reference_impl.fast.few_rows import few_rows_kernel
 
+ROWS_EACH = (16, 32, 64)
+"""Rows that a program on the matrix units can take."""
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -29,7 +32,7 @@ class Tile:
 
     ``dot``: on the matrix units (rows are padded to 16); otherwise by plain multiplications, for one row.
     ``ahead``: how many parts are asked for before the first is used, 1 or 2. ``turn``: programs begin at
-    different parts, for K that has whole ones only. ``rows``: the most that one program takes, at least 16.
+    different parts, for K that has whole ones only. ``rows``: the most that one program takes, 16, 32 or 64.
     The last three count in ``few_rows.py`` alone.
     """
 
@@ -174,6 +177,8 @@ def linear(
     n = weight.shape[0] // 2 if gated else weight.shape[0]
     if not tile.dot and rows != 1:
         raise ValueError(f"a tile without dot is for one row, not {rows}")
+    if tile.rows not in ROWS_EACH:
+        raise ValueError(f"a program takes one of {ROWS_EACH} rows, not {tile.rows}")
     block = max(16, triton.next_power_of_2(rows)) if tile.dot else 1
     nothing = x
     arguments = (

@@ -27,17 +27,19 @@ class CountedGraphs:
     def __init__(self, model, slots, rows, frames):
         self.stream, self.rows, self.frames, self.hop = None, rows, frames, HOP
         self.calls: list[tuple[int, ...]] = []
+        self.resets: list[int] = []
         self.began = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
 
     def push(self, chunks, slots):
+        assert len(chunks) <= self.rows and max(map(len, chunks)) <= self.frames
         self.calls.append((max(map(len, chunks)), *slots))
         self.began.release()
         assert self.may_end.acquire(timeout=WAIT_S)
         return [codes[:, 0].repeat(HOP).astype("<i2") for codes in chunks]
 
     def reset(self, slots):
-        pass
+        self.resets += slots
 
 
 @pytest.fixture
@@ -109,6 +111,17 @@ def test_a_long_chunk_takes_several_calls_rather_than_kernels_of_its_length(monk
     assert worker._graphs.frames == worker.piece(256) == audio.MOST_FRAMES < 256
 
 
+def test_a_chunk_longer_than_a_call_is_heard_whole_and_its_stream_begins_anew(worker):
+    graphs, listener = worker._graphs, Listener()
+    slot = worker.open()
+    worker.submit(AudioJob(slot, listener, numbered(0, 20)))
+    worker.submit(AudioJob(slot, listener, numbered(20, 3), Finished("stop", 23, 1)))
+    graphs.may_end.release(100)
+    assert listener.end.wait(WAIT_S)
+    assert listener.samples == [frame for frame in range(23) for _ in range(HOP)]
+    assert graphs.resets == [slot]
+
+
 def lengths_of_calls(*lengths: int, rows: int = 32) -> list[list[int]]:
     job = AudioJob(0, print, None)
     return [[len(piece) for _, piece in call] for call in audio.calls([(job, numbered(0, n)) for n in lengths], rows)]
@@ -127,3 +140,5 @@ def test_many_short_pieces_do_not_wait_for_a_long_one_nor_are_filled_up_to_its_l
 
 def test_no_call_takes_more_streams_than_there_are_rows():
     assert lengths_of_calls(*[8] * 5, rows=2) == [[8, 8], [8, 8], [8]]
+    # what would not fit into one call does not wait for a second one
+    assert lengths_of_calls(8, 8, 1, rows=2) == [[1], [8, 8]]

@@ -47,11 +47,15 @@ def test_graphs_pieces_and_spare_streams() -> None:
         second = graphs.push([codes[0, 4:], codes[1, 3:]], [2, 0])
         graphs.reset([0, 2, 3])
         torch.cuda.synchronize()
-        alone = np.concatenate([graphs.push([codes[1, t : t + 1]], [0])[0] for t in range(7)])
+        alone = [
+            np.concatenate([graphs.push([codes[stream, t : t + 1]], [slot])[0] for t in range(frames)])
+            for stream, slot, frames in ((0, 2, 7), (1, 0, 7), (2, 3, 1))
+        ]
     assert [len(samples) // HOP for samples in (*first, *second)] == [4, 3, 1, 3, 4]
-    together = np.concatenate([first[1], second[1]])
-    signal = np.abs(together.astype(int)).mean()
-    assert np.abs(alone.astype(int) - together).mean() < 0.03 * signal
+    together = [*(np.concatenate(pair) for pair in zip(first, second, strict=False)), first[2]]
+    for one, other in zip(together, alone, strict=True):
+        signal = np.abs(one.astype(int)).mean()
+        assert np.abs(other.astype(int) - one).mean() < 0.03 * signal
 
 
 def test_thousands_of_calls_with_a_spare_stream() -> None:

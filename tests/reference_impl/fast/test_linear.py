@@ -16,11 +16,13 @@ EPS = 1e-6
 
 
 @pytest.mark.parametrize("options", [(), ("norm",), ("norm", "gated"), ("residual",), ("bias",)], ids="-".join)
-@pytest.mark.parametrize("rows", [1, 2, 33])
+@pytest.mark.parametrize(("rows", "each"), [(1, 64), (2, 64), (33, 64), (33, 16)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
+def test_product(dtype: torch.dtype, rows: int, each: int, options: set[str]) -> None:
     if INTERPRETED and dtype == torch.bfloat16:
         pytest.skip("a Gluon kernel has no interpreter")
+    if dtype == torch.float32 and each < 64:
+        pytest.skip("only the kernel for bfloat16 shares rows")
     # dependent launches where there are any, in the type that they are used with
     pdl = dtype == torch.bfloat16 and torch.cuda.get_device_capability() >= (9, 0)
     n, k = 80, 160  # neither is a multiple of the tile
@@ -34,7 +36,7 @@ def test_product(dtype: torch.dtype, rows: int, options: set[str]) -> None:
     bias, residual = random(n), random(rows, n)
     out = torch.full((rows + 1, n), float("nan"), device=DEVICE, dtype=dtype)
     linear(
-        x, weight, out, rows, Tile(16, 1, 64, 4, dot=False) if rows == 1 else Tile(16, 4, 32, 4),
+        x, weight, out, rows, Tile(16, 1, 64, 4, dot=False) if rows == 1 else Tile(16, 4, 32, 4, rows=each),
         gain=gain if "norm" in options else None, eps=EPS, gated="gated" in options,
         bias=bias if "bias" in options else None, residual=residual if "residual" in options else None, pdl=pdl,
     )  # fmt: skip
@@ -90,3 +92,10 @@ def test_plain_tile_is_for_one_row() -> None:
     x = torch.zeros(2, 32, device=DEVICE)
     with pytest.raises(ValueError, match="one row, not 2"):
         linear(x, x, x, 2, Tile(16, 1, 32, 4, dot=False))
+
+
+@pytest.mark.parametrize("each", [8, 24, 128])
+def test_rows_of_a_program_are_what_the_matrix_units_take(each: int) -> None:
+    x = torch.zeros(2, 32, device=DEVICE)
+    with pytest.raises(ValueError, match=f"rows, not {each}"):
+        linear(x, x, x, 2, Tile(16, 1, 32, 4, rows=each))
