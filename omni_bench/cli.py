@@ -157,7 +157,9 @@ def build_parser() -> argparse.ArgumentParser:
         "roofline reference.preset=qwen3_tts_1_7b reference.checkpoint=random",
     )
     roofline.add_argument("overrides", nargs="*", metavar="reference.KEY=VALUE", help="which shapes, device and dtype")
-    roofline.add_argument("--run", metavar="RUN", help="a run folder: its configuration, and its share of the limit")
+    roofline.add_argument(
+        "--run", metavar="RUN", help="a run folder of this machine: its configuration, and its share of the limit"
+    )
     roofline.add_argument("--concurrency", type=_count, nargs="+", metavar="C", help="default: 1 4 8 16 32")
     roofline.add_argument(
         "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
@@ -186,7 +188,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
     selftest.add_argument(
-        "--resume", action="store_true", help="go on in --out: runs that are there are not made again"
+        "--resume", action="store_true", help="go on in --out FOLDER, which it needs: runs that are there stay"
     )
 
     compare = _add(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omni_bench.commands.failures import EXIT_OK
 from omni_bench.commands.run_argument import named_run
@@ -13,12 +13,16 @@ from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
 from omni_bench.report.format import hardware_name
 from omni_bench.roofline.share import Measured, of_run, render, roofline
+from omni_bench.run.provenance import cpu_model, usable_cores
 from omni_bench.store.files import to_json, write_atomically
 from omni_bench.store.run_folder import RunFolder
 
+if TYPE_CHECKING:
+    import torch
+
 DEFAULT_CONCURRENCY = (1, 4, 8, 16, 32)
 JSON_NAME = "roofline.json"
-
+ON_THAT_MACHINE = "run omni-bench roofline on that machine"
 
 MEASURED_ROUNDS = 2
 BUSY_SHARE = 0.1
@@ -37,8 +41,8 @@ def roofline_command(
 
     The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With
     ``measured_frames`` the engine of that configuration speaks at each concurrency, in this process and without
-    HTTP, utterances of at most so many frames. A line more tells that others used the device. Raises ConfigError,
-    CheckpointError, StoreError, EngineError.
+    HTTP, utterances of at most so many frames. A line more tells that others used the device. Raises ConfigError, also
+    for a run of other hardware than this device, CheckpointError, StoreError, EngineError.
     """
     import torch
 
@@ -68,14 +72,18 @@ def roofline_command(
     else:
         reference = reference_settings(overrides, "roofline")
     settings = _settings(reference, ServerSettings)
+    try:
+        device = resolve_device(settings.device)
+    except ConfigError as error:
+        if document is None:
+            raise
+        raise ConfigError(f"{error}; {run} was measured on {hardware_name(document)}: {ON_THAT_MACHINE}") from None
+    doubt = None if document is None else _check_hardware(f"{run}", document, device)
     model = PRESETS[settings.preset] if settings.checkpoint == "random" else read_config(checkpoint_folder(settings))
-    device = resolve_device(settings.device)
     dtype = resolve_dtype(settings.dtype, model, device)
     if device.type == "cpu":
         torch.set_num_threads(settings.threads or default_threads())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "this CPU"
-    if document is not None and device.type == "cuda" and name != hardware_name(document):
-        print(f"omni-bench: the run was made on {hardware_name(document)}, the limits are of {name}", file=sys.stderr)
     # an open loop fixes no number of requests in flight, so that its levels have no floor
     levels = [level for level in document["levels"] if level.get("rate_hz") is None] if document is not None else []
     chosen = concurrency or [level["concurrency"] for level in levels] or DEFAULT_CONCURRENCY
@@ -102,6 +110,8 @@ def roofline_command(
         source=source,
     )
     print(render(found))
+    if doubt is not None:
+        print(f"\n{doubt}")
     if busy is not None and busy >= BUSY_SHARE:
         print(
             f"\nThe device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
@@ -111,6 +121,34 @@ def roofline_command(
         data = to_json(found.to_json(), JSON_NAME)
         write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))
     return EXIT_OK
+
+
+def _check_hardware(run: str, document: Mapping[str, Any], device: torch.device) -> str | None:
+    """Refuse a run that was measured on other hardware than ``device``, with ConfigError.
+
+    A line to print if run.json does not tell which hardware it was, else None.
+    """
+    there, here = hardware_name(document), _this_hardware(device)
+    if device.type == "cpu" and there.startswith("CPU (model unknown)"):
+        return f"{run} does not tell which hardware it was measured on ({there}); the limits are those of {here}."
+    if there != here:
+        raise ConfigError(
+            f"--run {run} was measured on {there}, and this device is {here}: the limits of one say nothing about the "
+            f"other; {ON_THAT_MACHINE}"
+        )
+    return None
+
+
+def _this_hardware(device: torch.device) -> str:
+    """What run.json would call the hardware of ``device``, for a server launched here."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    health = {"device": "cpu", "device_name": "cpu"}
+    target = {"kind": "reference", "description": {"health": health}}
+    machine = {"cpu": cpu_model(), "cpu_cores": usable_cores(), "gpus": []}
+    return hardware_name({"provenance": {"target": target, "hardware": machine}})
 
 
 def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int, Measured]:

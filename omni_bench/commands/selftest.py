@@ -39,9 +39,11 @@ def selftest_command(
 ) -> int:
     """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
 
-    Raises ConfigError for a fault that does not exist, if all that are chosen are for ``omni-bench ab``, or for a
-    folder that is taken, and OmniBenchError for what makes the self-test impossible.
+    Raises ConfigError for a fault that does not exist, if all that are chosen are for ``omni-bench ab``, for a folder
+    that is taken, or for ``resume`` without a folder, and OmniBenchError for what makes the self-test impossible.
     """
+    if resume and out is None:
+        raise ConfigError("--resume needs --out FOLDER, the folder of the self-test to go on with")
     plan = QUICK if quick else FULL
     plan = replace(plan, repeats=plan.repeats if repeats is None else repeats)
     plan = replace(plan, clean_runs=max(plan.clean_runs if clean_runs is None else clean_runs, plan.repeats))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,6 @@ from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
-    code_block,
     escape_markdown,
     fixed,
     hardware_name,
@@ -23,6 +21,7 @@ from omni_bench.report.format import (
 from omni_bench.report.hearing import own_error_line, voices_line, voices_section
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
+from omni_bench.report.reproduce import reproduce_section
 from omni_bench.report.server import server_section, server_warning_lines
 from omni_bench.report.table import (
     accuracy_table,
@@ -78,7 +77,7 @@ def render_report(
         _section("The client's own error", _lag(run)),
         _section("The server's own account", server_section(run)),
         _section("All figures", _percentiles(run)),
-        _section("Reproduce", _reproduce(run)),
+        _section("Reproduce", reproduce_section(run)),
         _section("Versions", _versions(run)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -246,12 +245,6 @@ def _percentiles(run: Mapping[str, Any]) -> str | None:
     return (
         f"<details><summary>mean, standard deviation and percentiles</summary>\n\n{percentile_table(run)}\n\n</details>"
     )
-
-
-def _reproduce(run: Mapping[str, Any]) -> str:
-    command = run["provenance"]["command"]
-    config = "The resolved configuration is `provenance.config` in run.json."
-    return f"{code_block(shlex.join(command), 'sh')}\n\n{config}" if command else config
 
 
 def _versions(run: Mapping[str, Any]) -> str:

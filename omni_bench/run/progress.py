@@ -81,8 +81,12 @@ class RunProgress:
         self._begin("alone, for parity: requests", requests)
 
     def on_event(self, event: LoadEvent) -> None:
-        """Count a finished request, and go on from warm-up to measured requests."""
+        """Count a request that was answered or failed, and go on from warm-up to measured requests."""
         if isinstance(event, RequestFinished):
+            error = event.timeline.error
+            if error is not None and error.kind == "cancelled":
+                self._cancel()
+                return
             self._advance(failed=not event.timeline.ok)
             if self._all is not None:
                 self._bars.advance(self._all)
@@ -101,8 +105,9 @@ class RunProgress:
 
     def end(self) -> None:
         """The current bar, if any, is over."""
-        if self._current is not None and not self._live and self._current.said < self._current.done:
-            self.say(self._current.line())
+        count = self._current
+        if count is not None and not self._live and (count.said < count.done or count.cancelled):
+            self.say(count.line())
         self._current = None
 
     def _begin(self, name: str, total: int) -> None:
@@ -119,11 +124,17 @@ class RunProgress:
             return
         count.done += 1
         count.failed += failed
-        self._bars.update(count.task, advance=1, note=f"{count.failed} failed" if count.failed else "")
+        self._bars.update(count.task, advance=1, note=count.note())
         now = time.monotonic()
         if not self._live and (count.done >= count.total or now - count.said_at >= LINE_EVERY_S):
             count.said, count.said_at = count.done, now
             self.say(count.line())
+
+    def _cancel(self) -> None:
+        """One request of the current bar was given up after Ctrl-C: neither done nor failed."""
+        if self._current is not None:
+            self._current.cancelled += 1
+            self._bars.update(self._current.task, note=self._current.note())
 
 
 class _Count:
@@ -131,16 +142,21 @@ class _Count:
 
     def __init__(self, name: str, total: int, task: TaskID):
         self.name, self.total, self.task = name, total, task
-        self.done = self.failed = self.said = 0
+        self.done = self.failed = self.cancelled = self.said = 0
         self.begun = self.said_at = time.monotonic()
 
+    def note(self) -> str:
+        """``1 failed, 3 cancelled``, without what is 0."""
+        numbers = {"failed": self.failed, "cancelled": self.cancelled}
+        return ", ".join(f"{number} {what}" for what, number in numbers.items() if number)
+
     def line(self) -> str:
-        """``NAME 12/32, 1 failed, 0:24 left``."""
+        """``NAME 12/32, 1 failed, about 0:24 left``."""
         elapsed_s = time.monotonic() - self.begun
         parts = [f"{self.name} {self.done}/{self.total}"]
-        if self.failed:
-            parts.append(f"{self.failed} failed")
-        if self.done < self.total:
+        if note := self.note():
+            parts.append(note)
+        if self.done < self.total and not self.cancelled:
             left_s = round(elapsed_s / max(self.done, 1) * (self.total - self.done))
             parts.append(f"about {left_s // 60}:{left_s % 60:02d} left")
         else:

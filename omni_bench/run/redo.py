@@ -127,10 +127,19 @@ def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequ
 
 
 def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence[LevelResult]) -> Verdicts | None:
-    """What the judge made of the run; None if it was not judged. Raises StoreError for a file that was cut."""
+    """What the judge made of the run; None if it was not judged. Raises StoreError for a file that was cut or is gone.
+
+    A judge alone does not make a judged run: one whose judging did not finish names it too, but has no accuracy.
+    """
     records = folder.read_utterances()
     judge = run["provenance"]["judge"]
-    if judge is None or not records:
+    judged = judge is not None and any(level["accuracy"] is not None for level in run["levels"])
+    if judged and not folder.utterances_jsonl.is_file():
+        raise StoreError(
+            f"{folder.utterances_jsonl} is missing, though the run was judged by {judge['name']}, as run.json says; "
+            "`omni-bench judge` writes it anew if the run kept all audio"
+        )
+    if judge is None or not (judged or records):
         return None
     scores, voices = {}, {}
     for number, record in enumerate(records, start=1):

@@ -211,8 +211,13 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
     """The levels of a run on disk, in the order of ``run`` (its run.json); metrics are derived anew.
 
     What needs the samples (time to first audio, faults) is taken from the stored lines, as most
-    audio is not kept. Raises StoreError for lines that are missing or have another form.
+    audio is not kept. Raises StoreError for lines that are missing or have another form, and for a run that
+    ended before any request.
     """
+    if not run["levels"] and not folder.requests_jsonl.exists():
+        raise StoreError(
+            f"no request was finished in the run {folder.path}, so that there is nothing to report or judge"
+        )
     by_level: dict[Level, list[RequestResult]] = {}
     measured = {level_of(level) for level in run["levels"]}
     seen: dict[str, int] = {}

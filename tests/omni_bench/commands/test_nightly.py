@@ -85,6 +85,23 @@ def test_a_broken_night_exits_with_3(night, db, capsys):
     assert "it is invalid" in capsys.readouterr().err
 
 
+def test_a_history_that_is_begun_is_told_once(night, db, tmp_path, capsys):
+    told = f"a new history was begun at {db}"
+    assert main(["gate", night(0), "--db", db, "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().out.splitlines().count(told) == 1
+    assert json.loads((tmp_path / "out" / "gate.json").read_text())["notes"][0] == told
+    assert "a new history was begun at " in (tmp_path / "out" / "gate.md").read_text()
+    for again in (0, 1):
+        assert main(["gate", night(again), "--db", db]) == 2
+        assert "a new history" not in capsys.readouterr().out
+
+
+def test_a_history_that_nights_were_added_to_is_not_new(night, db, capsys):
+    assert main(["history", "add", "--db", db, night(0)]) == 0
+    assert main(["gate", night(1), "--db", db]) == 2
+    assert "a new history" not in capsys.readouterr().out
+
+
 def test_what_goes_wrong_at_the_gate_is_3_and_never_inconclusive(night, db, tmp_path, capsys):
     assert main(["gate", str(tmp_path / "no"), "--db", db]) == 3
     assert main(["gate", night(0), "--db", str(tmp_path)]) == 3

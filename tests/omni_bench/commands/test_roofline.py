@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import pytest
+import torch
 
 from omni_bench import cli
 from omni_bench.commands import roofline
 from omni_bench.commands.roofline import roofline_command
+from omni_bench.config.compose import compose
 from omni_bench.errors import ConfigError
+from omni_bench.run.provenance import hardware
+from omni_bench.store.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +85,73 @@ def test_others_are_looked_for_before_this_process_works(capsys, monkeypatch):
 def test_a_run_that_is_not_there_is_bad_input(capsys):
     assert cli.main(["roofline", "--run", "/nowhere"]) == 2
     assert "/nowhere is not a run folder" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measured_on(runs, tmp_path):
+    """A function that writes a run of the bundled server on such hardware and returns its path."""
+
+    def write(machine, device_name="cpu", device="auto"):
+        provenance = runs.make_provenance(health={"device": device_name, "device_name": device_name})
+        provenance["hardware"] = machine
+        provenance["config"] = asdict(compose([f"reference.device={device}"]))
+        folder = RunFolder(tmp_path / "run")
+        folder.write_run(runs.make_run((1,), provenance=provenance))
+        return str(folder.path)
+
+    return write
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+def test_a_run_of_this_machine_is_compared(measured_on, no_gpu, capsys):
+    path = measured_on(hardware())
+    assert cli.main(["roofline", "--run", path]) == 0
+    out, err = capsys.readouterr()
+    assert f"Measured: {path}" in out and "does not tell" not in out and err == ""
+    assert (RunFolder.open(path).path / "roofline.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "device_name", "named"),
+    [
+        ({"gpus": [{"name": "NVIDIA H100"}]}, "NVIDIA H100", "NVIDIA H100"),
+        ({"cpu": "Fast CPU 9000", "cpu_cores": 7}, "cpu", "Fast CPU 9000, 7 cores"),
+        ({"cpu_cores": 12345}, "cpu", "12345 cores"),
+    ],
+)
+def test_a_run_of_other_hardware_is_refused(changes, device_name, named, measured_on, no_gpu, capsys, monkeypatch):
+    monkeypatch.setattr(roofline, "cpu_model", lambda: "Small CPU 1")
+    path = measured_on(hardware() | {"cpu": "Small CPU 1"} | changes, device_name)
+    assert cli.main(["roofline", "--run", path]) == 2
+    out, err = capsys.readouterr()
+    assert path in err and f"{named}, and this device is Small CPU 1, " in err and "on that machine" in err
+    assert out == "" and not (RunFolder.open(path).path / "roofline.json").exists()
+
+
+def test_a_run_of_a_device_that_is_not_here_names_its_hardware(measured_on, no_gpu, capsys):
+    path = measured_on(hardware(), "NVIDIA H100", device="cuda")
+    assert cli.main(["roofline", "--run", path]) == 2
+    err = capsys.readouterr().err
+    assert "reference.device='cuda'" in err and "measured on NVIDIA H100" in err and "on that machine" in err
+
+
+def test_a_run_of_unknown_hardware_is_compared_with_a_word(measured_on, no_gpu, capsys):
+    assert cli.main(["roofline", "--run", measured_on(hardware() | {"cpu": None})]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "does not tell which hardware" in line]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(("run_on", "refused"), [("NVIDIA H200", False), ("NVIDIA H100", True), ("cpu", True)])
+@pytest.mark.parametrize("cpu", ["Fast CPU 9000", None])
+def test_cards_are_compared_by_name(run_on, refused, cpu, measured_on, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H200")
+    document = RunFolder.open(measured_on(hardware() | {"cpu": cpu}, run_on)).read_run()
+    if refused:
+        with pytest.raises(ConfigError, match=f"measured on .*{'CPU' if run_on == 'cpu' else run_on}.*is NVIDIA H200"):
+            roofline._check_hardware("some-run", document, torch.device("cuda"))
+    else:
+        assert roofline._check_hardware("some-run", document, torch.device("cuda")) is None

@@ -32,6 +32,13 @@ def test_a_file_is_no_folder(tmp_path, capsys):
     assert "is a file" in capsys.readouterr().err
 
 
+def test_resume_needs_the_folder_to_go_on_with(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["selftest", "--resume"]) == 2
+    assert "--resume needs --out FOLDER" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_with_something_in_it_needs_resume(tmp_path, capsys):
     (tmp_path / "x").write_text("x")
     assert main(["selftest", "--out", str(tmp_path)]) == 2

@@ -18,8 +18,8 @@ def planned(name: str, warmup: bool) -> PlannedRequest:
     return PlannedRequest(name, name, {}, None, warmup, None)
 
 
-def finished(name: str, ok: bool = True, warmup: bool = False) -> RequestFinished:
-    error = None if ok else RequestError("timeout", "late")
+def finished(name: str, ok: bool = True, warmup: bool = False, kind: str = "timeout") -> RequestFinished:
+    error = None if ok else RequestError(kind, "late")
     return RequestFinished(
         Timeline(
             request_id=name,
@@ -143,3 +143,34 @@ def test_events_out_of_order_do_no_harm(terminal):
     progress.begin_judging(0, "a judge")
     progress.judged(1, 0)
     progress.end()
+
+
+def test_requests_that_ctrl_c_cancelled_neither_count_nor_fail():
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out, force_terminal=False))
+    progress.begin_load([plan(2, 6)])
+    progress.begin_level(plan(2, 6))
+    for index in range(2):
+        progress.on_event(finished(f"w{index}", warmup=True))
+    progress.on_event(WarmupDone(2, 2, 0))
+    for index in range(6):
+        progress.on_event(finished(f"m{index}", ok=index == 0, kind="timeout" if index == 1 else "cancelled"))
+    progress.end()
+    lines = out.getvalue().splitlines()
+    assert lines[1:] == ["level 1/1, concurrency 2: requests 2/6, 1 failed, 4 cancelled, 0 s"]
+
+
+def test_cancelled_requests_fill_no_bar():
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out, force_terminal=True, width=120))
+    with progress:
+        level = plan(0, 4)
+        progress.begin_load([level, level])
+        progress.begin_level(level)
+        progress.on_event(WarmupDone(2, 0, 0))
+        progress.on_event(finished("m0"))
+        for index in range(1, 4):
+            progress.on_event(finished(f"m{index}", ok=False, kind="cancelled"))
+        progress.end()
+    last = out.getvalue().rpartition("all levels")[2]
+    assert "1/8" in last.splitlines()[0] and "1/4" in last and "3 cancelled" in last and "failed" not in last

@@ -89,6 +89,51 @@ def test_utterances_that_are_missing_are_noticed(finished):
         redraw(finished)
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            Path.unlink,
+            r"utterances\.jsonl is missing, though the run was judged by fake-judge, as run\.json says; .*judge",
+        ),
+        (lambda path: path.write_bytes(b""), r"utterances\.jsonl lacks 6 of 6 requests, such as c2-0000; .*judge"),
+    ],
+)
+def test_utterances_that_are_all_gone_are_noticed(finished, damage, message):
+    before = document(finished)
+    damage(finished / "utterances.jsonl")
+    with pytest.raises(StoreError, match=message):
+        redraw(finished)
+    assert document(finished) == before
+    again(finished)  # what the message advises
+    redraw(finished)
+
+
+def test_a_run_whose_judging_did_not_finish_lacks_no_utterances(config, tmp_path, target, load, judge):
+    judge.error = AccuracyError("a judging process died")
+    with pytest.raises(AccuracyError):
+        run(config, tmp_path / "run")
+    before = document(tmp_path / "run")
+    assert before["provenance"]["judge"] is not None and not (tmp_path / "run" / "utterances.jsonl").exists()
+    assert redraw(tmp_path / "run")[1] == before
+
+
+def test_a_run_that_ended_before_any_request_has_nothing_to_report(config, tmp_path, target, load, judge):
+    target.start_error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        run(config, tmp_path / "run")
+    assert document(tmp_path / "run")["levels"] == []
+    with pytest.raises(StoreError, match=r"no request was finished in the run .*nothing to report") as caught:
+        redraw(tmp_path / "run")
+    assert str(tmp_path / "run") in str(caught.value)
+
+
+def test_requests_of_a_measured_run_that_are_gone_are_named(finished):
+    (finished / "requests.jsonl").unlink()
+    with pytest.raises(StoreError, match=r"cannot read .*requests\.jsonl"):
+        redraw(finished)
+
+
 def test_an_utterance_without_an_id_is_named(finished):
     path = finished / "utterances.jsonl"
     path.write_text(path.read_text().replace('"request_id"', '"id"', 1))
@@ -204,7 +249,22 @@ def test_a_run_without_a_judge_gets_one(config, tmp_path, target, load, judge, j
     monkeypatch.setattr("omni_bench.run.prepare.find_judge", lambda *_: None)
     monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
     assert run(config, tmp_path / "run").run["provenance"]["judge"] is None
+    redraw(tmp_path / "run")  # its lack of utterances is no damage
     assert again(tmp_path / "run")["levels"][0]["accuracy"]["wer"] == 0
+
+
+def test_the_report_says_how_a_run_was_judged_later(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
+    config.asr.kind, config.output.save_audio = "none", "all"
+    monkeypatch.setattr("omni_bench.run.prepare.find_judge", lambda *_: None)
+    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    command = ["omni-bench", "run", "scenario=smoke", "asr=none", "output.save_audio=all"]
+    run(config, tmp_path / "run", command)
+    report, own = tmp_path / "run" / "report.md", " ".join(command)
+    assert f"```sh\n{own}\n```" in report.read_text()
+    again(tmp_path / "run", "asr.model=base", "asr.batch_size=4")
+    assert f"```sh\n{own}\nomni-bench judge RUN asr.model=base asr.batch_size=4\n```" in report.read_text()
+    redraw(tmp_path / "run")
+    assert "omni-bench judge RUN" in report.read_text()
 
 
 def test_audio_that_was_not_kept_is_an_error(finished):
