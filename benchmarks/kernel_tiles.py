@@ -70,7 +70,7 @@ def candidates(n: int, k: int, gated: bool, rows: int) -> list[Tile]:
     return [
         tile
         for tile in tiles
-        if n // tile.columns * max(1, padded // tile.rows) >= MULTIPROCESSORS // 2 - 2
+        if n // tile.columns * tile.shares(padded) >= MULTIPROCESSORS // 2 - 2
         and tile.groups * tile.chunk <= k
         and tile.groups * tile.chunk * tile.columns * (2 if gated else 1) <= 65536
     ]
@@ -81,7 +81,7 @@ def compile_one(job: tuple) -> str | None:
     (n, k, gated, norm, residual), rows, tile, pdl = job
     try:
         block = max(16, triton.next_power_of_2(rows)) if tile.dot else 1
-        shares = max(1, block // tile.rows)
+        shares = tile.shares(block)
         block //= shares
         kernel, more = few_rows_kernel, {"AHEAD": tile.ahead, "TURN": tile.turn, "SHARES": shares}
         if not tile.dot:

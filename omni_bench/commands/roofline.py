@@ -11,7 +11,7 @@ from omni_bench.commands.run_argument import named_run
 from omni_bench.commands.serve import reference_settings
 from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
-from omni_bench.report.format import hardware_name
+from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.roofline.share import Measured, of_run, render, roofline
 from omni_bench.run.provenance import cpu_model, usable_cores
 from omni_bench.store.files import to_json, write_atomically
@@ -129,7 +129,7 @@ def _check_hardware(run: str, document: Mapping[str, Any], device: torch.device)
     A line to print if run.json does not tell which hardware it was, else None.
     """
     there, here = hardware_name(document), _this_hardware(device)
-    if device.type == "cpu" and there.startswith("CPU (model unknown)"):
+    if device.type == "cpu" and there.startswith(UNKNOWN_CPU):
         return f"{run} does not tell which hardware it was measured on ({there}); the limits are those of {here}."
     if there != here:
         raise ConfigError(
@@ -145,10 +145,7 @@ def _this_hardware(device: torch.device) -> str:
 
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    health = {"device": "cpu", "device_name": "cpu"}
-    target = {"kind": "reference", "description": {"health": health}}
-    machine = {"cpu": cpu_model(), "cpu_cores": usable_cores(), "gpus": []}
-    return hardware_name({"provenance": {"target": target, "hardware": machine}})
+    return cpu_name(cpu_model(), usable_cores())
 
 
 def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int, Measured]:

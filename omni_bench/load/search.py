@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from omni_bench.levels import rate_of
 
@@ -21,6 +21,11 @@ def bracket(probes: Mapping[float, bool]) -> tuple[float | None, float | None]:
     failing_hz = min((rate_hz for rate_hz, holds in probes.items() if not holds), default=None)
     holding = [rate_hz for rate_hz, holds in probes.items() if holds and (failing_hz is None or rate_hz < failing_hz)]
     return max(holding, default=None), failing_hz
+
+
+def probed(levels: Sequence[Mapping[str, Any]]) -> dict[float, bool]:
+    """What :func:`bracket` takes, of the levels of a run.json."""
+    return {level["rate_hz"]: level["probe"]["holds"] for level in levels if level["probe"] is not None}
 
 
 def next_rate(probes: Mapping[float, bool], load: LoadConfig) -> float | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+UNKNOWN_CPU = "CPU (model unknown)"
 NA = "n/a"
 
 
@@ -136,11 +137,15 @@ def hardware_name(run: Mapping[str, Any]) -> str:
     if device_name and device_name != "cpu":
         return device_name
     if target["kind"] == "external":
-        return "CPU (model unknown)" if device_name == "cpu" else "unknown hardware"
+        return UNKNOWN_CPU if device_name == "cpu" else "unknown hardware"
     if hardware["gpus"] and device_name != "cpu" and not (device or "").startswith("cpu"):
         return hardware["gpus"][0]["name"]
-    cores = f", {hardware['cpu_cores']} cores" if hardware["cpu_cores"] else ""
-    return f"{hardware['cpu'] or 'CPU (model unknown)'}{cores}"
+    return cpu_name(hardware["cpu"], hardware["cpu_cores"])
+
+
+def cpu_name(model: str | None, cores: int | None) -> str:
+    """What stands for a CPU and the cores that this process may use of it."""
+    return f"{model or UNKNOWN_CPU}{f', {cores} cores' if cores else ''}"
 
 
 def injected_faults(run: Mapping[str, Any]) -> list[str]:

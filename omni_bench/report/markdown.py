@@ -10,6 +10,7 @@ from omni_bench.report.asked import has_audio, has_text
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
+    UNKNOWN_CPU,
     escape_markdown,
     fixed,
     hardware_name,
@@ -254,7 +255,7 @@ def _versions(run: Mapping[str, Any]) -> str:
     cuda = [f"CUDA {hardware['cuda']}"] if hardware["cuda"] else []
     memory = hardware["memory_bytes"]
     machine = [
-        hardware["cpu"] or "CPU (model unknown)",
+        hardware["cpu"] or UNKNOWN_CPU,
         f"{hardware['cpu_cores'] or NA} cores",
         f"{memory / 2**30:.0f} GiB" if memory else NA,
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.levels import Rate, level_of, level_text
-from omni_bench.load.search import bracket, is_precise
+from omni_bench.load.search import bracket, is_precise, probed
 from omni_bench.metrics.probe import limited
 from omni_bench.metrics.slo import SINCE_START, TIMES
 from omni_bench.report.asked import has_audio
@@ -109,11 +109,8 @@ def _found(run: Mapping[str, Any]) -> dict[str, Any] | None:
     search = run.get("rate_search")
     if not search:
         return None
-    highest_hz, failing_hz = bracket(
-        {level["rate_hz"]: level["probe"]["holds"] for level in run["levels"] if level["probe"]}
-    )
-    converged = is_precise(highest_hz, failing_hz, search["precision"])
-    return {**search, "highest_hz": highest_hz, "lowest_failing_hz": failing_hz, "converged": converged}
+    highest_hz, failing_hz = bracket(probed(run["levels"]))
+    return {**search, "highest_hz": highest_hz, "converged": is_precise(highest_hz, failing_hz, search["precision"])}
 
 
 def _p95_name(name: str) -> str:

@@ -11,7 +11,7 @@ from omni_bench.config.validate_load import RATE_SEARCH
 from omni_bench.load.open_plan import OpenPlanner, probe_schedule
 from omni_bench.load.plan import LevelPlan
 from omni_bench.load.recording import LevelRecording
-from omni_bench.load.search import bracket, is_precise, next_rate
+from omni_bench.load.search import bracket, is_precise, next_rate, probed
 from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
 from omni_bench.metrics.probe import Probe, judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
@@ -77,8 +77,8 @@ def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dic
     """
     if config.load.kind != RATE_SEARCH:
         return None
-    held = {level["rate_hz"]: level["probe"]["holds"] for level in levels if level["probe"] is not None}
-    highest_hz, failing_hz = bracket(held)
+    probes = probed(levels)
+    highest_hz, failing_hz = bracket(probes)
     if any(level["rate_hz"] == highest_hz and not level["valid"] for level in levels):
         highest_hz = None
     return {
@@ -87,7 +87,7 @@ def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dic
         "lowest_failing_hz": failing_hz,
         "precision": config.load.precision,
         "converged": is_precise(highest_hz, failing_hz, config.load.precision),
-        "probes": len(held),
+        "probes": len(probes),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from omni_bench.report.format import escape_markdown
+from omni_bench.report.format import cpu_name, escape_markdown
 from omni_bench.report.table import markdown_table
 from omni_bench.selftest.cases import CLEAN
 from omni_bench.selftest.matrix import CaseVerdict, SelftestResult
@@ -128,7 +128,7 @@ def _facts(result: SelftestResult, facts: Mapping[str, Any]) -> str:
         *facts["plan"],
         f"judge {judge['name']}, sha256 {judge['sha256'][:12]}; {facts['recordings']} recordings, "
         f"{facts['distinct_recordings']} of them different",
-        f"{machine['cpu'] or 'CPU (model unknown)'}, {machine['cpu_cores']} cores; {result.duration_s:.0f} s in all",
+        f"{cpu_name(machine['cpu'], machine['cpu_cores'])}; {result.duration_s:.0f} s in all",
         *([f"{kept} of the runs were made before the self-test was broken off and went on"] if kept else []),
         f"omni-bench {harness['version']}{commit}{changed}",
     ]

@@ -45,6 +45,10 @@ class Tile:
     turn: bool = False
     rows: int = 64
 
+    def shares(self, rows: int) -> int:
+        """How many programs have the same columns, for ``rows`` rows, a power of two."""
+        return max(1, rows // self.rows)
+
 
 @triton.jit
 def _load_weights(weight, columns, start, N: tl.constexpr, K: tl.constexpr, GROUPS: tl.constexpr, CHUNK: tl.constexpr,
@@ -210,7 +214,7 @@ def linear(
     grid = (triton.cdiv(n, tile.columns),)
     if tile.dot and weight.dtype == torch.bfloat16:
         turn = tile.turn and k % (tile.groups * tile.chunk) == 0
-        shares = max(1, block // tile.rows)
+        shares = tile.shares(block)
         fixed["ROWS"] = block // shares
         few_rows_kernel[grid[0] * shares,](
             *arguments, **fixed, AHEAD=tile.ahead, TURN=turn, SHARES=shares, num_warps=tile.groups
