@@ -40,7 +40,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 
 parity: $(PARITY_VENV)/.installed
-	$(PARITY_VENV)/bin/python -m reference_impl.parity $(PARITY_ARGS)
+	$(PARITY_VENV)/bin/python -m reference_impl.official_parity $(PARITY_ARGS)
 
 $(PARITY_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(PARITY_VENV)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from omni_bench.stats.pairs import smallest_detectable_change
-from omni_bench.stats.simulate import Rates, World, log_sd, rate_interval, simulate
-from omni_bench.stats.verdicts import ALPHA, Plan
+from omni_bench.compare.stats.pairs import smallest_detectable_change
+from omni_bench.compare.stats.simulate import Rates, World, log_sd, rate_interval, simulate
+from omni_bench.compare.stats.verdicts import ALPHA, Plan
 
 EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15)
 RUN_CVS = (0.01, 0.02, 0.03, 0.05)
@@ -57,7 +57,7 @@ def render(cells: list[Rates], single: list[Rates], studies: int, seed: int) -> 
     return f"""# Simulated A/B studies: how often the procedure is right
 
 {studies:,} studies a row with a known truth, through the code that judges real runs
-(`omni_bench/stats/verdicts.py`): 5 pairs of runs in ABBA order, extended once to 8 where the first look was
+(`omni_bench/compare/stats/verdicts.py`): 5 pairs of runs in ABBA order, extended once to 8 where the first look was
 inconclusive, one-sided error 0.025 a look, Holm over TTFP, RTF and audio/s. "slower" is the true effect on every
 time; a row with 0 % is an A/A study, in which every REGRESSION is false.
 

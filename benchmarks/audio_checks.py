@@ -24,18 +24,18 @@ import soundfile
 from audio_corruptions import FULL_SCALE, Corruption, Speech, speak
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.clients.timeline_json import timeline_from_dict
+from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signal_findings
+from omni_bench.accuracy.signal.clicks import MEAN_SURPRISE, MEMBER_P, REQUEST_P, edge_evidence
+from omni_bench.accuracy.signal.dropouts import FALL_DB, ONSET_RATIO, fall_db, onset_ratios
+from omni_bench.accuracy.signal.noise import NOISE_FLATNESS, NOISE_LEVEL_DB, noise_floor
+from omni_bench.accuracy.signal.shared_audio import Clip, find_shared_audio
+from omni_bench.accuracy.signal.speech_level import active_rms
+from omni_bench.accuracy.signal.trailing import STOPS_DB, end_level_db
 from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
-from omni_bench.metrics.dropouts import FALL_DB, ONSET_RATIO, fall_db, onset_ratios
-from omni_bench.metrics.edges import MEAN_SURPRISE, MEMBER_P, REQUEST_P, edge_evidence
-from omni_bench.metrics.noise import NOISE_FLATNESS, NOISE_LEVEL_DB, noise_floor
-from omni_bench.metrics.sanity import chunk_edges, level_findings, signal_findings
-from omni_bench.metrics.shared_audio import Clip, find_shared_audio
-from omni_bench.metrics.speech_level import active_rms
-from omni_bench.metrics.trailing import STOPS_DB, end_level_db
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.timeline import Timeline
+from omni_bench.records.timeline_json import timeline_from_dict
 
 CORRUPTIONS: tuple[tuple[str, str, Corruption], ...] = (
     ("white noise, 10 dB SNR", "noise", corruptions.white_noise(10)),

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import signal
 
+from omni_bench.accuracy.signal.speech_level import active_rms
 from omni_bench.errors import EngineError
-from omni_bench.metrics.speech_level import active_rms
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Finished, SpeechRequest
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 FRAME = 1920  # samples of 80 ms at 24 kHz
 FULL_SCALE = 32768

@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.closed_plan import build_level_plans, prompts_needed
 from omni_bench.load.events import RequestFinished, event_to_dict
 from omni_bench.load.null_server import NullServerProcess, Pace
-from omni_bench.load.plan import build_level_plans, prompts_needed
 from omni_bench.load.runner import run_level
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import Timeline
 
 HEADERS = (
     "concurrency",

@@ -23,21 +23,21 @@ import soundfile
 from cross_talk_cases import KINDS, Case, Recording, splice
 from cross_talk_table import Evaluation, Outcome, render
 
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.cross_talk import THRESHOLD, locate, score_pairs
-from omni_bench.accuracy.cross_talk_null import describe_null
-from omni_bench.accuracy.cross_talk_pairs import IN_FLIGHT, TARGET, Request, SourceText
-from omni_bench.accuracy.cross_talk_words import Words, WordWeights, weigh_words
-from omni_bench.accuracy.normalise import normalise_reference, normalise_transcript
-from omni_bench.accuracy.pool import transcribe
-from omni_bench.config.schema import AsrConfig
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.pool import transcribe
+from omni_bench.accuracy.cross_talk.check import THRESHOLD, locate, score_pairs
+from omni_bench.accuracy.cross_talk.null import describe_null
+from omni_bench.accuracy.cross_talk.pairs import IN_FLIGHT, TARGET, Request, SourceText
+from omni_bench.accuracy.cross_talk.score import Words, WordWeights, weigh_words
+from omni_bench.accuracy.wer import normalise_reference, normalise_transcript
 from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
 from omni_bench.errors import DatasetError, EngineError, OmniBenchError
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.records.config import AsrConfig
+from omni_bench.records.run_folder import RunFolder
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished, SpeechRequest
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 DATASET, LANGUAGE = "seed_tts_mini", "en"
 EVENT_TIMEOUT_S = 120.0

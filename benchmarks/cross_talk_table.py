@@ -19,7 +19,7 @@ from cross_talk_cases import (
 )
 from scipy.stats import binomtest
 
-from omni_bench.accuracy.cross_talk import THRESHOLD
+from omni_bench.accuracy.cross_talk.check import THRESHOLD
 from omni_bench.report.format import escape_markdown, percent
 from omni_bench.report.table import markdown_table
 

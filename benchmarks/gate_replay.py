@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from omni_bench.gate.replay import Nights, replay
-from omni_bench.gate.result import GateResult, Outcome, Status
-from omni_bench.stats.nightly import MIN_NIGHTS
-from omni_bench.stats.simulate import rate_interval
+from omni_bench.compare.stats.nightly import MIN_NIGHTS
+from omni_bench.compare.stats.simulate import rate_interval
+from omni_bench.nightly.gate.replay import Nights, replay
+from omni_bench.nightly.gate.result import GateResult, Outcome, Status
 
 SEED = 2026
 DRIFT_NIGHT = 35
@@ -117,8 +117,8 @@ def render(nights: list[GateResult], tallies: list[Tally], scale: float, seed: i
     broken = _listed([number for number, one in enumerate(nights, start=1) if one.exit_code == 3])
     return f"""# The nightly gate, replayed over synthetic histories
 
-Every night goes through the gate that judges real ones (`omni_bench/gate/night.py`), with a history in memory: three
-metrics, here at three loads, judged by the nights before. A night that is acute gets its second run, as
+Every night goes through the gate that judges real ones (`omni_bench/nightly/gate/night.py`), with a history in
+memory: three metrics, here at three loads, judged by the nights before. A night that is acute gets its second run, as
 `omni-bench gate --rerun` makes it.
 
 ## Sixty nights

@@ -32,17 +32,18 @@ import psutil
 from paced_engine import FRAME_S, SAMPLE_RATE_HZ, EnginePace, PacedEngine
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.load.plan import LevelPlan, build_level_plans, prompts_needed
+from omni_bench.load.closed_plan import build_level_plans, prompts_needed
 from omni_bench.load.runner import run_level
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.plan import LevelPlan
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import Timeline
 from omni_bench.subprocesses import child_env
 from omni_bench.targets.process import ServerProcess
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
-from reference_impl.engine_process import host_engine
-from reference_impl.remote_engine import EngineProcess
-from reference_impl.server import serve
+from reference_impl.http.server import serve
+from reference_impl.remote.client import EngineProcess
+from reference_impl.remote.process import host_engine
 from reference_impl.settings import LISTENING_ON, ServerSettings
 
 MODES = {"one process": "one", "two processes": "two"}

@@ -29,8 +29,8 @@ from interop_page import Page, write_page
 from interop_report import Group
 from interop_runs import Load, Server, VllmBench, our_timelines, run_openai, run_ours, run_vllm, write_prompts
 
-from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets.load import load_prompts
+from omni_bench.records.config import DatasetConfig
 
 
 def main() -> None:

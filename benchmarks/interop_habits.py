@@ -14,16 +14,16 @@ from time import perf_counter_ns
 
 import aiohttp
 
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.pool import READ_BUFFER_BYTES
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.session import READ_BUFFER_BYTES
+from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.closed_loop import run_closed_loop
 from omni_bench.load.events import LevelJob
-from omni_bench.load.plan import LevelPlan, PlannedRequest
 from omni_bench.load.runner import make_job
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.timeline import Timeline
 
 
 @dataclass(frozen=True)

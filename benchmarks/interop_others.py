@@ -23,9 +23,9 @@ from interop_runs import SEED, Load, Server, VllmBench, our_timelines
 from interop_table import agrees
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
 from omni_bench.errors import TargetError
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.timeline import Timeline
 
 RUN_TIMEOUT_S = 240.0
 TEMPLATE = (

@@ -22,7 +22,7 @@ from interop_report import (
 from interop_table import agrees, over_rounds
 
 from omni_bench import __version__
-from omni_bench.clients.timeline import Timeline
+from omni_bench.records.timeline import Timeline
 from omni_bench.run.provenance import cpu_model, package_version, usable_cores
 
 SPEECH_COLUMNS = (

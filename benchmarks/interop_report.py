@@ -21,7 +21,7 @@ from interop_table import (
 )
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
+from omni_bench.records.timeline import Timeline
 
 VLLM, OURS, OURS_LIKE, OPENAI = "vllm-omni", "omni-bench", "omni-bench, like theirs", "openai"
 AGREEMENT_HEADERS = (

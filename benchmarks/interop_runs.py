@@ -23,12 +23,12 @@ from interop_habits import THEIRS, Habits, timelines_with
 from interop_report import OPENAI, OURS, OURS_LIKE, VLLM
 from interop_table import THEIR_KEYS, ClientRun, figures_of, parts_of, their_figures
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import TargetError
-from omni_bench.load.plan import build_level_plans
+from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.load.runner import run_level
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import Timeline
 from omni_bench.subprocesses import child_env
 
 START_TIMEOUT_S = 300.0  # vllm-omni imports for half a minute, longer on a busy machine

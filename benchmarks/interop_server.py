@@ -2,7 +2,7 @@
 
     python interop_server.py --engine steady|tiny
 
-Routes, request checks and streams are the reference server's own (``reference_impl.app``). The engine is
+Routes, request checks and streams are the reference server's own (``reference_impl.http.app``). The engine is
 the bundled voice (``tiny``) or one without a model (``steady``): a first chunk ``--first-ms`` after the
 request is in the engine, then one each ``--interval-ms``, by the clock, whatever else is in flight. It
 notes of every request when its headers were read (``arrived_ns``), when the engine got it (``submitted_ns``),
@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from aiohttp import web
 
-from reference_impl.app import create_app
 from reference_impl.engine_api import AudioChunk, EngineLike, EngineStats, Event, Failed, Finished, SpeechRequest
+from reference_impl.http.app import create_app
 
 SAMPLE_RATE_HZ = 24_000
 PROMPT_TOKENS = 10
@@ -173,8 +173,8 @@ def make_engine(kind: str, pace: Pace) -> EngineLike:
     """The engine of a kind."""
     if kind == "steady":
         return SteadyEngine(pace)
+    from reference_impl.build import build_engine
     from reference_impl.settings import ServerSettings
-    from reference_impl.starting import build_engine
 
     return build_engine(ServerSettings(device="cpu"))
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from omni_bench.clients.timeline import Timeline
 from omni_bench.metrics.request import request_metrics
-from omni_bench.metrics.window import throughput
+from omni_bench.metrics.throughput import throughput
+from omni_bench.records.timeline import Timeline
 
 LIMIT_SHARE, LIMIT_MS = 0.03, 2.0  # issue 7
 PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}

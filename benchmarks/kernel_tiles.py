@@ -1,4 +1,4 @@
-"""Which tile is the fastest for each matrix product of a decode step: the source of ``reference_impl/fast/tiles.py``.
+"""Which tile is the fastest for each matrix product of a decode step: the source of ``engine/cuda/tiles.py``.
 
     python benchmarks/kernel_tiles.py --out tiles.json
 
@@ -21,8 +21,8 @@ from statistics import median
 import torch
 import triton
 
-from reference_impl.fast.few_rows import few_rows_kernel
-from reference_impl.fast.linear import Tile, linear, linear_kernel
+from reference_impl.engine.cuda.few_rows import few_rows_kernel
+from reference_impl.engine.cuda.linear import Tile, linear, linear_kernel
 
 # (n, k, gated, norm, residual) of every product of the 0.6B and 1.7B shapes
 PRODUCTS = {

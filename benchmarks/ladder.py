@@ -5,10 +5,10 @@
     python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --frames 46 --unequal --rounds 6
     python benchmarks/ladder.py --check-codes --rungs full_step --models
 
-Offline, through the engine (``reference_impl/closed_loop.py``; no HTTP), with random weights and
+Offline, through the engine (``reference_impl/roofline/closed_loop.py``; no HTTP), with random weights and
 utterances of one length, so that all places end and begin together, or with ``--unequal`` of half to
 one and a half times that, so that they end one by one as sentences do. Closed loop: a request that ends
-is followed by the next at once. The floor is that of ``reference_impl/cost_model.py`` with this card's
+is followed by the next at once. The floor is that of ``reference_impl/roofline/cost_model.py`` with this card's
 measured limits.
 
 Every row has ``--row-seconds``: utterances of rungs too slow for ``--frames`` are shorter, and
@@ -32,13 +32,13 @@ import torch
 
 from omni_bench.errors import OmniBenchError
 from omni_bench.report.table import markdown_table
-from reference_impl.checkpoint import Model
-from reference_impl.closed_loop import Pace, closed_loop, text_of, texts_around
-from reference_impl.cost_model import Limits, Weights, count_weights, frame_cost
-from reference_impl.device_limits import measure_limits
-from reference_impl.engine import Engine
-from reference_impl.execution import restore_layers
-from reference_impl.loading import Origin, load_weights
+from reference_impl.engine.engine import Engine
+from reference_impl.engine.execution import restore_layers
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.from_settings import Origin, load_weights
+from reference_impl.roofline.closed_loop import Pace, closed_loop, text_of, texts_around
+from reference_impl.roofline.cost_model import Limits, Weights, count_weights, frame_cost
+from reference_impl.roofline.device_limits import measure_limits
 from reference_impl.settings import ServerSettings
 
 RUNGS = {

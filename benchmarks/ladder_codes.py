@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from omni_bench.errors import OmniBenchError
-from reference_impl.closed_loop import closed_loop, codes_of, text_of
-from reference_impl.config import ModelConfig
-from reference_impl.engine import Engine
-from reference_impl.loading import Origin
-from reference_impl.presets import QWEN3_TTS_1_7B, TINY
-from reference_impl.random_weights import random_model
+from reference_impl.engine.engine import Engine
+from reference_impl.loading.from_settings import Origin
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.config import ModelConfig
+from reference_impl.model.presets import QWEN3_TTS_1_7B, TINY
+from reference_impl.roofline.closed_loop import closed_loop, codes_of, text_of
 from reference_impl.settings import ServerSettings
 
 COMPANY = 5

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_impl.chunking import ChunkSchedule
+from reference_impl.engine.chunking import ChunkSchedule
 from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
 
 SAMPLE_RATE_HZ, FRAME_SAMPLES, FRAME_S = 24_000, 1920, 0.08

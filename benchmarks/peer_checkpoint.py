@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reference_impl.config import ModelConfig, TransformerConfig
-from reference_impl.random_weights import LAYER_SCALE
-from reference_impl.released_config import CODEC_FOLDER
+from reference_impl.loading.random_weights import LAYER_SCALE
+from reference_impl.loading.released_config import CODEC_FOLDER
+from reference_impl.model.config import ModelConfig, TransformerConfig
 
 SEED = 0
 DRAWN_VALUES = ("embedding_sum", "embed_sum")  # running sums of the codebooks' vectors, fan-in 1
@@ -193,7 +193,7 @@ def save_random_checkpoint(
 ) -> None:
     """Write everything that the official ``from_pretrained`` reads. Needs ``qwen_tts``; raises ImportError without."""
     # the official package is no part of the main environment, and its import takes seconds
-    from reference_impl.parity.official import import_official, save_tokenizer
+    from reference_impl.official_parity.official import import_official, save_tokenizer
 
     import_official()
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from peer_checkpoint import save_random_checkpoint
 
-from reference_impl.config import ModelConfig
+from reference_impl.model.config import ModelConfig
 
 VOICE, LANGUAGE = "vivian", "English"
 TIMEOUT_S = 120
@@ -51,9 +51,15 @@ class Ours:
     def __init__(self, model: str, config: ModelConfig, plan: Mapping[str, Any], folder: Path):
         from ladder import RUNGS
 
-        from reference_impl.engine import Engine
-        from reference_impl.loading import Origin, load_weights, most_frames, resolve_device, resolve_dtype
-        from reference_impl.random_weights import random_model
+        from reference_impl.engine.engine import Engine
+        from reference_impl.loading.from_settings import (
+            Origin,
+            load_weights,
+            most_frames,
+            resolve_device,
+            resolve_dtype,
+        )
+        from reference_impl.loading.random_weights import random_model
         from reference_impl.settings import ServerSettings
 
         rung = RUNGS["full_step"] if plan["device"].startswith("cuda") else {}

@@ -28,8 +28,8 @@ import torch
 from peer_checkpoint import shrunk
 from peer_systems import NEEDS, SYSTEMS, Mode, System
 
-from reference_impl.config import ModelConfig
-from reference_impl.presets import PRESETS
+from reference_impl.model.config import ModelConfig
+from reference_impl.model.presets import PRESETS
 
 REPORTED = (
     "torch", "triton", "transformers", "tokenizers", "accelerate", "qwen-tts", "qwen-tts-hf", "faster-qwen3-tts"

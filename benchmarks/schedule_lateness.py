@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.levels import rate_of
 from omni_bench.load.arrivals import POISSON, RateProfile, arrival_offsets_ns
 from omni_bench.load.null_server import NullServerProcess, Pace
 from omni_bench.load.open_loop import SPIN_NS, run_open_loop
-from omni_bench.load.plan import PlannedRequest
-from omni_bench.load.plans import plan_levels, size_load
-from omni_bench.load.recording import unsent_timeline
+from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import run_level
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.level import rate_of
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.recording import unsent_timeline
+from omni_bench.records.timeline import Timeline
 
 HEADERS = ("rate (req/s)", "what", "requests", "late p50 (µs)", "late p99 (µs)", "late max (µs)", "CPU", "lag p99 (ms)")
 

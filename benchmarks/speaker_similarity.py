@@ -21,15 +21,15 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from omni_bench.accuracy.clips import WHISPER_RATE_HZ, Clip, load_samples_16k
-from omni_bench.accuracy.speaker_encoder import describe_encoder, load_speaker_encoder
-from omni_bench.accuracy.voices import VoicePrint, compare_level, voice_prints, without_outer_silence
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, Clip, load_samples_16k
+from omni_bench.accuracy.voices.encoder import describe_encoder, load_speaker_encoder
+from omni_bench.accuracy.voices.similarity import VoicePrint, compare_level, voice_prints, without_outer_silence
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.errors import EngineError, OmniBenchError
-from reference_impl.engine import Engine
+from reference_impl.build import build_engine
+from reference_impl.engine.engine import Engine
 from reference_impl.engine_api import AudioChunk, Failed, SpeechRequest
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 HEADERS = ("anchor", "voice of the rest", "onset", "length", "caught", "false alarms beside them")
 LENGTHS_S = (0.4, 0.6, 0.8, 1.0, 1.3)

@@ -25,9 +25,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from omni_bench.report.table import markdown_table
-from reference_impl.closed_loop import closed_loop, text_of
-from reference_impl.engine import Engine
-from reference_impl.loading import Origin, load_weights
+from reference_impl.engine.engine import Engine
+from reference_impl.loading.from_settings import Origin, load_weights
+from reference_impl.roofline.closed_loop import closed_loop, text_of
 from reference_impl.settings import ServerSettings
 
 STEPS = 20
@@ -55,7 +55,7 @@ class Kernel:
 
 
 def step_groups(names: Sequence[str]) -> list[str]:
-    """What each kernel of one step is, in the order of :meth:`reference_impl.fast.step.FullStep.run`."""
+    """What each kernel of one step is, in the order of :meth:`reference_impl.engine.cuda.step.FullStep.run`."""
     groups, since_attention, stage = [], None, "predictor"
     for index, name in enumerate(names):
         following = names[index + 1] if index + 1 < len(names) else ""

@@ -4,9 +4,9 @@ import sys
 
 
 def main() -> int:
-    """The command line of :func:`omni_bench.cli.main`; a Ctrl-C while it is imported ends as any other."""
+    """The command line of :func:`omni_bench.commands.cli.main`; a Ctrl-C while it is imported ends as any other."""
     try:
-        from omni_bench.cli import main as command_line
+        from omni_bench.commands.cli import main as command_line
 
         return command_line()
     except KeyboardInterrupt:

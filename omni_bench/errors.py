@@ -8,6 +8,10 @@ died, a missing judge, a full disk), as ``README.md`` documents.
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
 
 class OmniBenchError(Exception):
     """Root of the tree. ``exit_code`` is what the process exits with."""
@@ -55,3 +59,45 @@ class CheckpointError(OmniBenchError):
 
 class EngineError(OmniBenchError):
     """The reference engine cannot take or finish a request."""
+
+
+# Text that came from somewhere else, cut for messages and tables.
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` cut to at most ``limit`` characters; three dots at the end say that it was cut."""
+    return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."[:limit]
+
+
+EXIT_OK = 0
+
+
+EXIT_INVALID = 1
+
+
+EXIT_USAGE = 2
+
+
+EXIT_INFRASTRUCTURE = 3
+
+
+EXIT_INTERRUPTED = 130
+
+
+def alternatives(wrong: str, valid: Iterable[str], label: str = "valid") -> str:
+    """The end of a message: ``"; did you mean 'x'? Valid: x, y"``, without the question if nothing is near."""
+    names = sorted(valid, key=natural)
+    close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
+    listed = f"{label}: {', '.join(names)}"
+    return f"; did you mean '{close[0]}'? {listed[0].upper()}{listed[1:]}" if close else f"; {listed}"
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A sort key that puts c4 before c16."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def choice(key: str, value: str, valid: Sequence[str]) -> None:
+    """Raise ConfigError unless ``value`` is one of ``valid``."""
+    if value not in valid:
+        raise ConfigError(f"{key}={value!r}{alternatives(value, valid)}")

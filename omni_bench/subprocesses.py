@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -54,3 +55,20 @@ def start(
         env=child_env() if env is None else env,
         start_new_session=True,
     )
+
+
+# Values on the command lines of the servers that are started as processes of their own.
+
+
+def port(text: str) -> int:
+    """A port, 0 for any free one. Raises argparse.ArgumentTypeError."""
+    if text.isascii() and text.isdigit() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port; valid: 0 to 65535")
+
+
+def process_id(text: str) -> int:
+    """The id of a process. Raises argparse.ArgumentTypeError."""
+    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a process id; valid: 1 and up")

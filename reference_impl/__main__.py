@@ -9,12 +9,12 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from omni_bench.arguments import port, process_id
 from omni_bench.errors import OmniBenchError
+from omni_bench.subprocesses import port, process_id
 from reference_impl.engine_api import EngineLike
-from reference_impl.engine_process import LOG_FORMAT
-from reference_impl.remote_engine import EngineProcess
-from reference_impl.server import serve
+from reference_impl.http.server import serve
+from reference_impl.remote.client import EngineProcess
+from reference_impl.remote.process import LOG_FORMAT
 from reference_impl.settings import ServerSettings
 
 
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _load_engine(settings: ServerSettings) -> EngineLike:
     # Imported here, in the loading thread: PyTorch takes seconds, the port is bound before.
-    from reference_impl.starting import build_engine
+    from reference_impl.build import build_engine
 
     return build_engine(settings)
 

@@ -124,7 +124,7 @@ class EngineLike(Protocol):
 
     An engine may also have ``capabilities`` (:class:`Capabilities`; without, the defaults hold) and
     ``fault``, the name of what is broken in it on purpose. One that is reached through the event loop
-    (:class:`reference_impl.remote_engine.RemoteEngine`) has ``attach()``, awaited before its first
+    (:class:`reference_impl.remote.client.RemoteEngine`) has ``attach()``, awaited before its first
     request, and ``submit_async``, which is ``submit`` as a coroutine.
     """
 

@@ -23,9 +23,9 @@ import soundfile
 from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
 from omni_bench.errors import DatasetError, EngineError, OmniBenchError
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, EngineLike, Event, Failed, Finished, SpeechRequest
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 MIN_S, MAX_S = 1.0, 12.0
 SILENT_BELOW = 0.01  # peak, of full scale

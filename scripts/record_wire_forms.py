@@ -24,8 +24,8 @@ from typing import Any
 
 from aiohttp import web
 
-from reference_impl.app import create_app
 from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
+from reference_impl.http.app import create_app
 
 TEXT = "Hi, Zoë! Two sentences."
 RATE_HZ = 24_000

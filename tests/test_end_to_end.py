@@ -10,7 +10,7 @@ import psutil
 import pytest
 import soundfile
 
-from omni_bench.store.schema import validate_run
+from omni_bench.records.schema import validate_run
 from tests.command_line import omni_bench
 
 # The judge and the lag budget are fixed: another default judge or a busy machine is no failure.

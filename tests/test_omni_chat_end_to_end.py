@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from omni_bench.store.schema import validate_run
+from omni_bench.records.schema import validate_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 # A busy machine is no failure of the product.

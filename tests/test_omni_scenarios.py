@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.cli import main
-from omni_bench.config.schema import ReferenceConfig, TargetConfig
-from omni_bench.store.schema import validate_run
+from omni_bench.commands.cli import main
+from omni_bench.records.config import ReferenceConfig, TargetConfig
+from omni_bench.records.schema import validate_run
 from omni_bench.targets.reference import ReferenceTarget
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from omni_bench.cli import SUBCOMMANDS, build_parser
+from omni_bench.commands.cli import SUBCOMMANDS, build_parser
 
 FOLDER = Path(__file__).parents[1] / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))

@@ -1,0 +1,1 @@
+"""Is the speech right? Judge and WER, signal checks, cross-talk, parity, voices."""

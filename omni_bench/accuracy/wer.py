@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import jiwer
 
-from omni_bench.accuracy.normalise import counts_characters, normalise_reference, normalise_transcript
+from omni_bench.accuracy.languages import is_english, whisper_language
 
 
 @dataclass(frozen=True)
@@ -124,3 +126,99 @@ def score_corpus(judge: str, scores: Sequence[UtteranceScore]) -> CorpusScore:
         forced=sum(score.forced is not None for score in counted),
         excluded=len(scores) - len(counted),
     )
+
+
+# Which words of a text were heard, missed, changed or added: by jiwer, as data.
+
+
+class Operation(NamedTuple):
+    """A run of words with one fate. ``kind``: ``equal``, ``delete``, ``insert`` or ``substitute``.
+
+    ``reference`` and ``heard`` are the words on either side, separated by single spaces, "" for none.
+    """
+
+    kind: str
+    reference: str
+    heard: str
+
+
+def alignment(score: UtteranceScore) -> list[Operation]:
+    """The compared texts of an utterance side by side, in order. [] if both are empty.
+
+    Where a language is compared by characters, the words are characters.
+    """
+    if not score.reference_normal:
+        return [Operation("insert", "", score.hypothesis_normal)] if score.hypothesis_normal else []
+    output = jiwer.process_words(score.reference_normal, score.hypothesis_normal)
+    reference, hypothesis = output.references[0], output.hypotheses[0]
+    return [
+        Operation(
+            chunk.type,
+            " ".join(reference[chunk.ref_start_idx : chunk.ref_end_idx]),
+            " ".join(hypothesis[chunk.hyp_start_idx : chunk.hyp_end_idx]),
+        )
+        for chunk in output.alignments[0]
+    ]
+
+
+# When an utterance counts as corrupted, rather than misheard by a word: one rule for every check.
+
+
+CORRUPTED_WER = 0.5
+"""As the metric `above_50` has it."""
+
+TOLERATED_EDITS = 1
+"""A judge mishears a word of clean speech now and then, and of the same sentence spoken twice not always the same."""
+
+
+def is_corrupted(score: UtteranceScore, twin: UtteranceScore | None = None) -> bool | None:
+    """Whether an utterance is damaged; None if its text has no words to compare.
+
+    It is if it counts as wholly wrong (``forced``), or if more than half of its words and more
+    than one are wrong. Beside a ``twin``, the same text spoken another time, it is also if it has
+    more than one word edit more than that: the judge's habits with a text are the same in both.
+    """
+    if score.wer is None:
+        return None
+    if score.forced is not None or (score.wer > CORRUPTED_WER and score.edits > TOLERATED_EDITS):
+        return True
+    return twin is not None and score.edits > twin.edits + TOLERATED_EDITS
+
+
+# Texts as they are compared: without case, punctuation or spelling variants.
+
+
+UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my"})
+
+_APOSTROPHES = dict.fromkeys(map(ord, "‘’ʼ＇"), "'")
+
+
+def normalise_reference(text: str, language: str) -> str:
+    """The words that should have been spoken, separated by single spaces; "" if there are none.
+
+    Whisper's normalisers drop what stands in parentheses, since in a transcript that is a remark.
+    In a text to be spoken it is speech, so that here only the parentheses themselves go.
+    """
+    return normalise_transcript(text.replace("(", " ").replace(")", " "), language)
+
+
+def normalise_transcript(text: str, language: str) -> str:
+    """The words that were heard, separated by single spaces; "" if there are none."""
+    # Whisper's contractions know only the typewriter's apostrophe: "we’re" would become two words.
+    words = _normaliser(language)(text.translate(_APOSTROPHES)).split()
+    # The English normaliser keeps ".", "$" and "%" for the sake of numbers; alone they are no words.
+    return " ".join(word for word in words if any(character.isalnum() for character in word))
+
+
+def counts_characters(language: str) -> bool:
+    """True if the words of :func:`normalise_reference` are single characters in this language."""
+    return not is_english(language) and whisper_language(language) in UNSPACED_LANGUAGES
+
+
+@lru_cache(maxsize=8)
+def _normaliser(language: str) -> Callable[[str], str]:
+    from whisper.normalizers import BasicTextNormalizer, EnglishTextNormalizer  # imports torch
+
+    if is_english(language):
+        return EnglishTextNormalizer()
+    return BasicTextNormalizer(split_letters=counts_characters(language))

@@ -9,20 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from omni_bench.ab.arms import resolve_arms
-from omni_bench.ab.environments import Recipe, build_environment
-from omni_bench.ab.notes import opening
-from omni_bench.ab.order import random_start
-from omni_bench.ab.state import RUNS, STATE_NAME, StudyState, claimed
-from omni_bench.ab.study import Result, Runner, Study
-from omni_bench.ab.words import read_words
 from omni_bench.commands.compare import MARKDOWN_NAME, write_comparison
-from omni_bench.commands.failures import EXIT_USAGE
 from omni_bench.commands.run import PROGRAM, signals_as_interrupt
+from omni_bench.compare.ab.arms import resolve_arms
+from omni_bench.compare.ab.environments import Recipe, build_environment
+from omni_bench.compare.ab.notes import opening
+from omni_bench.compare.ab.order import random_start
+from omni_bench.compare.ab.state import RUNS, STATE_NAME, StudyState, claimed
+from omni_bench.compare.ab.study import Result, Runner, Study
+from omni_bench.compare.ab.words import read_words
 from omni_bench.compare.markdown import render_comparison
-from omni_bench.config.compose import utc_folder_name
-from omni_bench.config.schema import RunConfig
-from omni_bench.errors import ConfigError, OmniBenchError
+from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError
+from omni_bench.records.config import RunConfig
+from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.provenance import harness
 
 DEFAULT_ROOT = Path("reports/runs/ab")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import to_document
 from omni_bench.compare.load import load_arm
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.result import Comparison, Outcome
 from omni_bench.compare.views import RunView
-from omni_bench.store.files import to_json, write_atomically
+from omni_bench.errors import EXIT_INVALID, EXIT_OK
+from omni_bench.records.files import to_json, write_atomically
 
 MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
 FAILING = (Outcome.REGRESSION, Outcome.HARD_FAILURE, Outcome.NO_CLAIM)

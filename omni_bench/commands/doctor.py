@@ -10,13 +10,13 @@ from pathlib import Path
 
 import psutil
 
-from omni_bench.commands.failures import EXIT_INFRASTRUCTURE, EXIT_OK
-from omni_bench.config.compose import compose, scenario_folder
-from omni_bench.config.schema import RunConfig, TargetConfig
-from omni_bench.errors import ConfigError, OmniBenchError
+from omni_bench.datasets.load import list_datasets
+from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_OK, ConfigError, OmniBenchError
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.run.config.compose import compose, group_options, scenario_folder
 from omni_bench.run.provenance import cpu_model, usable_cores
+from omni_bench.targets.named_servers import SERVERS
 from omni_bench.targets.preflight import NOTE, OK, PROBLEM, Finding, installed, preflight
-from omni_bench.targets.servers import SERVERS
 
 MIN_PYTHON = (3, 11)
 MEMORY_BYTES = 4 << 30
@@ -104,7 +104,7 @@ def _torch() -> Finding:
 
 def _dataset(config: RunConfig) -> Finding:
     from omni_bench.datasets.load import load_prompts
-    from omni_bench.load.plans import size_load
+    from omni_bench.load.plan import size_load
 
     needed = size_load(config.load).prompts
     load_prompts(config.dataset, needed)
@@ -123,7 +123,7 @@ def _target(config: RunConfig) -> Iterator[Finding]:
 
 
 def _external(target: TargetConfig) -> Finding:
-    from omni_bench.clients.urls import server_root
+    from omni_bench.load.clients.urls import server_root
     from omni_bench.targets.probe import get
 
     url = server_root(target.url or "") + target.health_path
@@ -152,7 +152,7 @@ def _checkpoint(config: RunConfig) -> Finding:
 
 
 def _judge(config: RunConfig) -> Finding:
-    from omni_bench.accuracy.resolve import DownloadNeeded, resolve_judge
+    from omni_bench.accuracy.asr.weights.resolve import DownloadNeeded, resolve_judge
 
     try:
         spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.locale, download=False)
@@ -162,7 +162,7 @@ def _judge(config: RunConfig) -> Finding:
 
 
 def _faster_whisper() -> Finding:
-    from omni_bench.accuracy.faster_resolve import INSTALL, installed_version
+    from omni_bench.accuracy.asr.weights.resolve_faster import INSTALL, installed_version
 
     what, version = "other judge", installed_version()
     if version is None:
@@ -171,7 +171,7 @@ def _faster_whisper() -> Finding:
 
 
 def _speaker_encoder() -> Finding:
-    from omni_bench.accuracy.speaker_encoder import describe_encoder, why_no_encoder
+    from omni_bench.accuracy.voices.encoder import describe_encoder, why_no_encoder
 
     what, missing = "voices", why_no_encoder()
     if missing is not None:
@@ -180,7 +180,7 @@ def _speaker_encoder() -> Finding:
 
 
 def _disk(config: RunConfig) -> Finding:
-    from omni_bench.load.plan import measured_requests
+    from omni_bench.load.closed_plan import measured_requests
     from omni_bench.run.prepare import check_disk_space, space_needed_bytes
 
     folder = Path(config.output.root).absolute()
@@ -205,3 +205,29 @@ def _other_server(kind: str) -> Finding:
             OK, server.package, f"{found.detail}; what it needs: omni-bench doctor target={kind} client.model=MODEL"
         )
     return Finding(NOTE, server.package, f"{found.detail} (one that runs elsewhere: target=external target.url=...)")
+
+
+# ``omni-bench list``: what can be chosen.
+
+
+def list_command() -> int:
+    """Print scenarios, data sets, targets and wire forms with a line about each. Raises ConfigError, DatasetError."""
+    bundled = {
+        f"{info.name}/{info.locale}": f"{info.prompts} prompts" for info in list_datasets() if info.prompts is not None
+    }
+    _print_group("Scenarios (scenario=NAME)", group_options("scenario"))
+    _print_group("Data sets (dataset=NAME)", group_options("dataset"))
+    _print_group("Bundled sentences", bundled)
+    _print_group("Targets (target=NAME)", group_options("target"))
+    _print_group("Wire forms (client=NAME)", group_options("client"))
+    _print_group("Judges (asr=NAME)", group_options("asr"))
+    print("Your own: omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
+    return 0
+
+
+def _print_group(title: str, options: dict[str, str]) -> None:
+    width = max(map(len, options), default=0)
+    print(title)
+    for name, what in options.items():
+        print(f"  {name:<{width}}  {what}")
+    print()

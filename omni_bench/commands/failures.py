@@ -8,13 +8,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from omni_bench.errors import OmniBenchError
-
-EXIT_OK = 0
-EXIT_INVALID = 1
-EXIT_USAGE = 2
-EXIT_INFRASTRUCTURE = 3
-EXIT_INTERRUPTED = 130
+from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, OmniBenchError
 
 
 def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] = lambda: None) -> int:

@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.commands.failures import EXIT_INFRASTRUCTURE, say_error
-from omni_bench.errors import OmniBenchError
-from omni_bench.gate.document import to_document
-from omni_bench.gate.github import annotations, append_summary, in_actions
-from omni_bench.gate.junit import render_junit
-from omni_bench.gate.markdown import HEADERS, integrity_lines, render_gate, series_rows, verdict_line
-from omni_bench.gate.night import gate_night
-from omni_bench.gate.rerun import run_again
-from omni_bench.gate.result import GateResult, Status
-from omni_bench.history.database import History
-from omni_bench.history.load import load_record
-from omni_bench.history.records import Role, StoredRun
-from omni_bench.store.files import to_json, write_atomically
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.commands.failures import say_error
+from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
+from omni_bench.nightly.gate.document import to_document
+from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
+from omni_bench.nightly.gate.junit import render_junit
+from omni_bench.nightly.gate.markdown import HEADERS, integrity_lines, render_gate, series_rows, verdict_line
+from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.gate.rerun import run_again
+from omni_bench.nightly.gate.result import GateResult, Status
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.load import load_record
+from omni_bench.nightly.history.records import Role, StoredRun
+from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.run_folder import RunFolder
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
 PLAIN_WIDTH = 180

@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.commands.failures import EXIT_OK
-from omni_bench.errors import ConfigError
-from omni_bench.history.database import History
-from omni_bench.history.load import load_records
-from omni_bench.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
-from omni_bench.history.trend import trends
+from omni_bench.errors import EXIT_OK, ConfigError
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.load import load_records
+from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
+from omni_bench.nightly.history.trend import trends
 
 PLAIN_WIDTH = 180
 
@@ -58,7 +57,7 @@ def _show(history: History, series: str, out: Path | None) -> None:
     for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs)):
         console.print(Text(line), soft_wrap=True)
     if out is not None and found:
-        from omni_bench.history.plots import draw_trends  # matplotlib takes seconds to import
+        from omni_bench.nightly.history.plots import draw_trends  # matplotlib takes seconds to import
 
         for path in draw_trends(runs, found, out, baseline):
             console.print(Text(str(path)), soft_wrap=True)

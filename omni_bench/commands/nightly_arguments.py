@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from omni_bench.commands.failures import EXIT_INFRASTRUCTURE
+from omni_bench.errors import EXIT_INFRASTRUCTURE
 
 DEFAULT_DATABASE = "reports/runs/history.sqlite"
 _RUNS = "a run folder, a folder of runs, a pattern, or results of vllm bench serve (JSON; a comma list is one sweep)"

@@ -6,16 +6,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.commands.failures import EXIT_OK
-from omni_bench.commands.run_argument import named_run
 from omni_bench.commands.serve import reference_settings
-from omni_bench.config.schema import ReferenceConfig
-from omni_bench.errors import ConfigError
+from omni_bench.commands.stored_runs import named_run
+from omni_bench.errors import EXIT_OK, ConfigError
+from omni_bench.records.config import ReferenceConfig
+from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
-from omni_bench.roofline.share import Measured, of_run, render, roofline
+from omni_bench.report.roofline import Measured, of_run, render, roofline
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.store.files import to_json, write_atomically
-from omni_bench.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import torch
@@ -46,11 +45,11 @@ def roofline_command(
     """
     import torch
 
-    from omni_bench.run.redo import stored_config
-    from reference_impl.checkpoint import read_config
-    from reference_impl.device_limits import busy_share, measure_limits
-    from reference_impl.loading import checkpoint_folder, default_threads, resolve_device, resolve_dtype
-    from reference_impl.presets import PRESETS
+    from omni_bench.run.rejudge import stored_config
+    from reference_impl.loading.checkpoint import read_config
+    from reference_impl.loading.from_settings import checkpoint_folder, default_threads, resolve_device, resolve_dtype
+    from reference_impl.model.presets import PRESETS
+    from reference_impl.roofline.device_limits import busy_share, measure_limits
     from reference_impl.settings import ServerSettings
 
     document: Mapping[str, Any] | None = None
@@ -152,8 +151,8 @@ def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int
     """Let the engine speak at each concurrency."""
     from statistics import median
 
-    from reference_impl.closed_loop import closed_loop, text_of
-    from reference_impl.starting import build_engine
+    from reference_impl.build import build_engine
+    from reference_impl.roofline.closed_loop import closed_loop, text_of
 
     if max(concurrency) > settings.max_batch:
         raise ConfigError(

@@ -16,8 +16,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from omni_bench.commands.failures import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, guarded
-from omni_bench.config.compose import (
+from omni_bench.commands.failures import guarded
+from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, OmniBenchError
+from omni_bench.run.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
     VERSION_BASE,
@@ -25,8 +26,7 @@ from omni_bench.config.compose import (
     scenario_folder,
     to_run_config,
 )
-from omni_bench.config.explain import explain
-from omni_bench.errors import OmniBenchError
+from omni_bench.run.config.explain import explain
 
 PROGRAM = "omni-bench"
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
@@ -98,7 +98,7 @@ def run_job(composed: DictConfig) -> None:
 
 def _refuse_taken_folder(arguments: list[str]) -> None:
     """Raise StoreError before Hydra writes its files into the folder of another run."""
-    from omni_bench.store.run_folder import RunFolder
+    from omni_bench.records.run_folder import RunFolder
 
     for argument in arguments:
         key, _, value = argument.partition("=")

@@ -12,17 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
-from omni_bench.config.compose import utc_folder_name
-from omni_bench.errors import ConfigError
+from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
+from omni_bench.records.files import to_json as json_bytes
+from omni_bench.records.files import write_atomically
+from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import RunProgress
 from omni_bench.selftest.campaign import run_selftest
 from omni_bench.selftest.cases import chosen_faults
 from omni_bench.selftest.matrix import SelftestResult
 from omni_bench.selftest.plan import FULL, QUICK
 from omni_bench.selftest.report import HEADERS, clean_line, render, rows, to_json
-from omni_bench.store.files import to_json as json_bytes
-from omni_bench.store.files import write_atomically
 
 DEFAULT_ROOT = Path("reports/runs/selftest")
 JSON_NAME, MARKDOWN_NAME = "selftest.json", "selftest.md"

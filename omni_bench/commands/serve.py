@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import ReferenceConfig
 from omni_bench.errors import ConfigError
+from omni_bench.records.config import ReferenceConfig
+from omni_bench.run.config.compose import compose
 from omni_bench.targets.probe import check_port_free, url_of
 from omni_bench.targets.reference import check_checkpoint, server_command, server_env
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omni_bench.compare.result import AND, Accuracy, LevelWer, common_rate
+from omni_bench.compare.stats.accuracy import compare_flags, wer_difference
+from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import RequestView, RunView
-from omni_bench.stats.accuracy import compare_flags, wer_difference
-from omni_bench.stats.length_guard import UtteranceKey
 
 ACCURACY_ALPHA = 0.05
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from omni_bench.compare.result import Cell, Mark, Percentiles
+from omni_bench.compare.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES, LengthGuard
+from omni_bench.compare.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
+from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
 from omni_bench.compare.views import RunView
-from omni_bench.levels import Level
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES, LengthGuard
-from omni_bench.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
-from omni_bench.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
+from omni_bench.records.level import Level
 
 CELL_METRICS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
 DETAIL_FIGURES = ("p50", "p90", "p95", "p99")

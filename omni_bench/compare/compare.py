@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
-from omni_bench.compare.cells import (
-    Pair,
-    compare_cells,
-    compare_percentiles,
-    is_text_alone,
-    level_effects,
-)
-from omni_bench.compare.comparability import check_comparable, common_concurrencies
-from omni_bench.compare.keys import Difference, differences_of_all
+from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
+from omni_bench.compare.keys import Difference, check_comparable, common_concurrencies, differences_of_all
 from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
+from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
+from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
+from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 from omni_bench.compare.views import OMNI_BENCH, RunView
-from omni_bench.levels import Level, level_value, listed_levels, short_title
+from omni_bench.records.level import Level, level_value, listed_levels, short_title
 from omni_bench.report.format import NA
-from omni_bench.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
-from omni_bench.stats.pairs import averaged_over_levels, common_levels
-from omni_bench.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 
 GPU_REQUESTS, GPU_REQUESTS_PER_SLOT = 64, 16
 
@@ -31,9 +24,9 @@ def compare_runs(
     """Compare run i of ``before`` with run i of ``after``, for all i.
 
     ``alpha``: the one-sided error of this look, 0.05 for a study that looks once, 0.025 for one that may be
-    extended (:class:`omni_bench.stats.verdicts.Plan`). Pairs with an invalid run carry no performance; a valid before
+    extended (:class:`.stats.verdicts.Plan`). Pairs with an invalid run carry no performance; a valid before
     with an invalid after can only end as a regression or without a claim. Raises ComparabilityError as
-    :func:`omni_bench.compare.comparability.check_comparable`.
+    :func:`omni_bench.compare.keys.check_comparable`.
     """
     forced = check_comparable(before, after, force=force)
     pairs: list[Pair] = list(zip(before, after, strict=True))

@@ -12,10 +12,9 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from omni_bench.compare.result import Arm, Comparison
-from omni_bench.errors import StoreError
-from omni_bench.levels import level_fields
-from omni_bench.stats.verdicts import PrimaryVerdict
-from omni_bench.text import shorten
+from omni_bench.compare.stats.verdicts import PrimaryVerdict
+from omni_bench.errors import StoreError, shorten
+from omni_bench.records.level import level_fields
 
 COMPARE_SCHEMA_VERSION = "1.1"
 _MAX_LISTED = 5

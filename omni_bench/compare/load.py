@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omni_bench.accuracy.corruption import is_corrupted
+from omni_bench.accuracy.wer import is_corrupted
 from omni_bench.compare.keys import comparability_keys, order_of, settings_of, versions_of
+from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.levels import Level, Rate, level_of, level_title
+from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.level import Level, Rate, level_of, level_title
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import NA, hardware_name, target_name
 from omni_bench.report.table import error_rate
 from omni_bench.report.utterances import score_of
-from omni_bench.run.results import read_results
-from omni_bench.stats.length_guard import UtteranceKey
-from omni_bench.store.files import os_errors_as_store_errors
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.stored_results import read_results
 
 MAX_JSON_BYTES = 512 * 2**20
 _GLOB = frozenset("*?[")

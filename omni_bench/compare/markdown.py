@@ -18,10 +18,10 @@ from omni_bench.compare.rows import (
     points_text,
     primary_row,
 )
-from omni_bench.levels import listed_levels
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
+from omni_bench.records.level import listed_levels
 from omni_bench.report.format import NA, code_block, escape_markdown, p_text, percent, signed_percent
 from omni_bench.report.table import markdown_table
-from omni_bench.stats.verdicts import FULL_PAIRS, PrimaryVerdict
 
 MAX_LISTED = 12
 

@@ -14,12 +14,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label
+from omni_bench.compare.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.compare.views import RunView
-from omni_bench.levels import Level, axis_label, level_value, short_title
+from omni_bench.records.files import write_atomically
+from omni_bench.records.level import Level, axis_label, level_value, short_title
 from omni_bench.report.format import signed_percent
 from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
-from omni_bench.stats.pairs import log_ratio, paired_effect, t_interval
-from omni_bench.store.files import write_atomically
 
 MAX_PANELS = 8
 _FITTED = ("e2el_slope", "e2el_intercept_ms")  # drawn over the audio length, not over the level

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omni_bench.compare.keys import Difference
-from omni_bench.levels import Level
-from omni_bench.stats.accuracy import FlagComparison, WerDifference
-from omni_bench.stats.length_guard import LengthGuard
-from omni_bench.stats.verdicts import PrimaryVerdict
+from omni_bench.compare.stats.accuracy import FlagComparison, WerDifference
+from omni_bench.compare.stats.length_guard import LengthGuard
+from omni_bench.compare.stats.verdicts import PrimaryVerdict
+from omni_bench.records.level import Level
 
 SINGLE_RUNS = "single runs"
 NO_REQUESTS = "no per-request data"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Cell, Comparison, Mark
-from omni_bench.levels import is_open_loop
+from omni_bench.compare.stats.accuracy import WerDifference
+from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES
+from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.level import is_open_loop
 from omni_bench.report.format import (
     NA,
     count,
@@ -19,9 +22,6 @@ from omni_bench.report.format import (
     signed_percent,
 )
 from omni_bench.report.table import markdown_table
-from omni_bench.stats.accuracy import WerDifference
-from omni_bench.stats.length_guard import TEXT_PRIMARIES
-from omni_bench.stats.verdicts import PrimaryVerdict, Verdict
 
 HEADERS = ("metric", "c", "before", "after", "delta", "%", "interval (%)", "verdict")
 METRIC_NAMES = {

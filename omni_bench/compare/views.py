@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omni_bench.levels import Level, short_title
+from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.metrics.definitions import LEVEL_METRICS
-from omni_bench.stats.length_guard import UtteranceKey
+from omni_bench.records.level import Level, short_title
 
 OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
 _LEVEL_WIDE = frozenset(metric.name for metric in LEVEL_METRICS)

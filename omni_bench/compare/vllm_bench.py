@@ -16,8 +16,8 @@ from typing import Any
 
 from omni_bench.compare.views import VLLM_BENCH, Facts, LevelView, RunView
 from omni_bench.errors import StoreError
-from omni_bench.levels import Level, Rate, is_open_loop, level_value, rate_of
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.level import Level, Rate, is_open_loop, level_value, rate_of
 
 DISTRIBUTIONS = {
     "ttfp_ms": "audio_ttfp_ms",

@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.config.schema import DatasetConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside
-from omni_bench.errors import DatasetError
-from omni_bench.text import shorten
+from omni_bench.errors import DatasetError, shorten
+from omni_bench.records.config import DatasetConfig
+from omni_bench.records.prompt import Prompt
 
 if TYPE_CHECKING:
     from datasets import Dataset

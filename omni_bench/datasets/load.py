@@ -7,15 +7,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from omni_bench.config.schema import DatasetConfig
-from omni_bench.config.validate import DATASET_KINDS
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, count_rows, read_bundled
 from omni_bench.datasets.huggingface import read_huggingface
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.random_lengths import ROWS, read_random
 from omni_bench.datasets.seed_tts import read_seed_tts
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
+from omni_bench.records.config import DATASET_KINDS, DatasetConfig
+from omni_bench.records.prompt import Prompt
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import hashlib
 from itertools import count
 
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, bundled_texts
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
+from omni_bench.records.prompt import Prompt
 
 ROWS = 10_000
 

@@ -15,10 +15,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside, source_of
-from omni_bench.errors import DatasetError
-from omni_bench.text import shorten
+from omni_bench.errors import DatasetError, shorten
+from omni_bench.records.prompt import Prompt
 
 META_NAME = "meta.lst"
 MAX_META_BYTES = 64 * 1024 * 1024

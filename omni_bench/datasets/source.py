@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.errors import DatasetError
-from omni_bench.text import shorten
+from omni_bench.errors import DatasetError, shorten
+from omni_bench.records.prompt import Prompt
 
 MAX_LISTED_ROWS = 10
 SHOWN_CHARS = 80  # of a value from a file, in a message

@@ -1,0 +1,1 @@
+"""Which requests are sent when, and the process that sends them and stamps what comes back."""

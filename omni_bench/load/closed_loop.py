@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.timeline import Timeline
 
 
 @dataclass(frozen=True)

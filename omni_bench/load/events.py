@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Union
 
-from omni_bench.clients.pool import WireOptions
-from omni_bench.clients.timeline import Timeline
-from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
-from omni_bench.levels import Level, level_fields, level_of
-from omni_bench.load.lag import LoopLag
-from omni_bench.load.plan import LevelPlan, PlannedRequest
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.records.level import Level, level_fields, level_of
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.recording import LoopLag
+from omni_bench.records.timeline import Timeline
+from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
 
 
 @dataclass(frozen=True)
 class LevelJob:
     """All that the worker needs for one level.
 
-    ``kind``: the wire form, of :data:`omni_bench.clients.forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
+    ``kind``: the wire form, of :data:`.clients.wire_forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
     variable; the key itself is never sent.
     """
 

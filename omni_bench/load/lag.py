@@ -5,19 +5,10 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass
+
+from omni_bench.records.recording import LoopLag
 
 SAMPLE_EVERY_MS = 5.0
-
-
-@dataclass(frozen=True)
-class LoopLag:
-    """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on."""
-
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-    samples: int
 
 
 def fill_in(overshoots_ms: list[float], every_ms: float = SAMPLE_EVERY_MS) -> list[float]:

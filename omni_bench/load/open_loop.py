@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.timeline import Timeline
 
 STOP_CHECK_S = 0.1  # how soon a wait for a request that is due later notices that it must stop
 SPIN_NS = 1_200_000  # the selector's timeout has a resolution of 1 ms, and rounds up

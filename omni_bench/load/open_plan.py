@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.levels import Rate, level_name, rate_of
 from omni_bench.load.arrivals import POISSON, TRACE, RateProfile, arrival_offsets_ns
-from omni_bench.load.plan import WARMUP_POOL_PROMPTS, LevelPlan, planned_request
+from omni_bench.load.closed_plan import WARMUP_POOL_PROMPTS, planned_request
 from omni_bench.load.trace import read_trace
+from omni_bench.records.level import Rate, level_name, rate_of
+from omni_bench.records.plan import LevelPlan
 
 if TYPE_CHECKING:
-    from omni_bench.config.schema import ClientConfig, LoadConfig
-    from omni_bench.datasets.prompt import Prompt
+    from omni_bench.records.config import ClientConfig, LoadConfig
+    from omni_bench.records.prompt import Prompt
 
 
 @dataclass(frozen=True)

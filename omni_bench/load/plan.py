@@ -1,135 +1,50 @@
-"""The load plan: which request is sent in which level, decided before anything is sent."""
+"""The load plan of any kind of load."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omni_bench.clients.forms import FORMS
-from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.levels import Level, level_name
+from omni_bench.load.closed_plan import build_level_plans, measured_requests, prompts_needed
+from omni_bench.load.open_plan import LevelSchedule, OpenPlanner, level_schedules, rotated, warmup_pool_size
+from omni_bench.records.plan import LevelPlan
 
-if TYPE_CHECKING:  # the load worker imports this module and must stay light
-    from omni_bench.config.schema import ClientConfig, LoadConfig
-    from omni_bench.datasets.prompt import Prompt
+if TYPE_CHECKING:
+    from omni_bench.records.config import ClientConfig, LoadConfig
+    from omni_bench.records.prompt import Prompt
 
-# Distinct warm-up prompts that a plan asks for, at most: enough for lengths to vary, few
-# enough to leave most of a small data set to the measured requests.
-WARMUP_POOL_PROMPTS = 16
+CLOSED_LOOP, RATE_SEARCH = "closed_loop", "rate_search"
 
 
 @dataclass(frozen=True)
-class PlannedRequest:
-    """One request to send. ``body`` is its JSON body; ``scheduled_offset_ns`` is its start
-    after the level's start in an open loop, None in a closed loop (it starts when a slot is free)."""
+class LoadSize:
+    """What a load asks for: measured requests (at most, in a rate search), and prompts with those of the warm-up."""
 
-    request_id: str
-    prompt_id: str
-    body: dict[str, Any]
-    seed: int | None
-    warmup: bool
-    scheduled_offset_ns: int | None
+    measured: int
+    prompts: int
+    schedules: tuple[LevelSchedule, ...] = ()
 
 
-@dataclass(frozen=True)
-class LevelPlan:
-    """One level of the sweep: its warm-up, which is never counted, and its measured requests.
+def size_load(load: LoadConfig) -> LoadSize:
+    """How much there is to send, with the schedules of an open loop. Raises ConfigError for a trace of no use."""
+    if load.kind == CLOSED_LOOP:
+        return LoadSize(measured_requests(load), prompts_needed(load))
+    schedules: tuple[LevelSchedule, ...] = ()
+    if load.kind == RATE_SEARCH:
+        measured = load.max_probes * load.probe_requests
+    else:
+        schedules = tuple(level_schedules(load))
+        measured = sum(len(schedule.measured_ns) for schedule in schedules)
+    return LoadSize(measured, measured + warmup_pool_size(load), schedules)
 
-    ``max_in_flight``: the cap of an open loop, whose ``concurrency`` is a Rate; None in a closed loop.
+
+def plan_levels(prompts: Sequence[Prompt], size: LoadSize, load: LoadConfig, client: ClientConfig) -> list[LevelPlan]:
+    """The levels in the order in which they run; none of a rate search, whose levels depend on one another.
+
+    Raises DatasetError or ConfigError as the planners do.
     """
-
-    concurrency: Level
-    warmup: tuple[PlannedRequest, ...]
-    measured: tuple[PlannedRequest, ...]
-    max_in_flight: int | None = None
-
-
-def requests_in_level(load: LoadConfig, concurrency: int) -> int:
-    """Measured requests of a level: ``load.requests_per_level``, but at least ``load.requests_per_slot`` a slot.
-
-    With one request a slot a level is a single burst, in which nothing is steady.
-    """
-    return max(load.requests_per_level, load.requests_per_slot * concurrency)
-
-
-def measured_requests(load: LoadConfig) -> int:
-    """Measured requests of all levels together."""
-    return sum(requests_in_level(load, concurrency) for concurrency in load.concurrency)
-
-
-def prompts_needed(load: LoadConfig) -> int:
-    """Prompts that :func:`build_level_plans` needs: every measured request its own, plus the warm-up pool.
-
-    The pool holds as many prompts as the largest level's warm-up has requests, but at most
-    :data:`WARMUP_POOL_PROMPTS`: warm-up may cycle over its prompts, it may only never use a
-    measured one.
-    """
-    return measured_requests(load) + min(_largest_warmup(load), WARMUP_POOL_PROMPTS)
-
-
-def build_level_plans(prompts: Sequence[Prompt], load: LoadConfig, client: ClientConfig) -> list[LevelPlan]:
-    """The levels in the order in which they run.
-
-    The levels of ``load.concurrency`` take the prompts one after another, each as many as it has
-    requests (:func:`requests_in_level`); the prompts after all measured ones are the warm-up
-    pool, over which the levels' warm-ups go on cycling. Request number ``k`` in this numbering (warm-up
-    after all measured) has seed ``client.seed + k``. Prompts and seeds belong to a level's
-    place in the list, so rotating the order (``load.rotate_levels``) changes neither.
-
-    Raises DatasetError when there are fewer prompts than :func:`prompts_needed`, ConfigError
-    when a concurrency is listed twice (request ids would not be unique).
-    """
-    if len(set(load.concurrency)) != len(load.concurrency):
-        raise ConfigError(f"load.concurrency={list(load.concurrency)} lists a level twice; each may be listed once")
-    needed = prompts_needed(load)
-    if len(prompts) < needed:
-        raise DatasetError(
-            f"the load plan needs {needed} prompts ({measured_requests(load)} measured, the rest for warm-up), got "
-            f"{len(prompts)}; lower load.requests_per_level and load.requests_per_slot, or allow repeats "
-            "(dataset.allow_repeats=true)"
-        )
-    measured_count = measured_requests(load)
-    pool = prompts[measured_count : measured_count + max(_largest_warmup(load), 1)]
-    levels = []
-    taken = warmed_up = 0
-    for concurrency in load.concurrency:
-        measured = []
-        for number in range(requests_in_level(load, concurrency)):
-            request_id = f"{level_name(concurrency)}-{number:04d}"
-            measured.append(planned_request(request_id, prompts[taken], client, taken, warmup=False))
-            taken += 1
-        warmup = []
-        for number in range(load.warmup_per_slot * concurrency):
-            prompt = pool[warmed_up % len(pool)]
-            request_id = f"{level_name(concurrency)}-w{number:04d}"
-            warmup.append(planned_request(request_id, prompt, client, measured_count + warmed_up, warmup=True))
-            warmed_up += 1
-        levels.append(LevelPlan(concurrency=concurrency, warmup=tuple(warmup), measured=tuple(measured)))
-    first = load.rotate_levels % len(levels) if levels else 0
-    return levels[first:] + levels[:first]
-
-
-def planned_request(
-    request_id: str,
-    prompt: Prompt,
-    client: ClientConfig,
-    index: int,
-    *,
-    warmup: bool,
-    scheduled_offset_ns: int | None = None,
-) -> PlannedRequest:
-    """Request number ``index`` of a run, with its body and seed."""
-    seed = None if client.seed is None else client.seed + index
-    return PlannedRequest(
-        request_id=request_id,
-        prompt_id=prompt.id,
-        body=FORMS[client.kind].build_body(prompt, client, seed),
-        seed=seed,
-        warmup=warmup,
-        scheduled_offset_ns=scheduled_offset_ns,
-    )
-
-
-def _largest_warmup(load: LoadConfig) -> int:
-    return load.warmup_per_slot * max(load.concurrency, default=0)
+    if load.kind == CLOSED_LOOP:
+        return build_level_plans(prompts, load, client)
+    planner = OpenPlanner(prompts, size.measured, load, client)
+    return rotated([planner.plan(schedule) for schedule in size.schedules], load.rotate_levels)

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO, Any
 
-from omni_bench.clients.server_error import one_line
 from omni_bench.errors import OmniBenchError
+from omni_bench.load.clients.responses import one_line
 from omni_bench.subprocesses import start_module
 
 STDERR_TAIL_LINES = 20

@@ -9,26 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.pool import WireOptions
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.clients.urls import server_root, url_problem
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
-from omni_bench.load.events import (
-    LevelDone,
-    LevelJob,
-    LoadEvent,
-    RequestFinished,
-    WorkerError,
-    event_from_dict,
-)
-from omni_bench.load.plan import LevelPlan, PlannedRequest
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.urls import server_root, url_problem
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.load.events import LevelDone, LevelJob, LoadEvent, RequestFinished, WorkerError, event_from_dict
 from omni_bench.load.process import WorkerProcess
-from omni_bench.load.recording import LevelRecording, unsent_timeline
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.recording import LevelRecording, unsent_timeline
+from omni_bench.records.timeline import RequestError, Timeline
 
 if TYPE_CHECKING:
-    from omni_bench.config.schema import ClientConfig
+    from omni_bench.records.config import ClientConfig
 
 POLL_S = 0.1  # how soon an interrupt is noticed
 TARGET_CHECK_S = 0.5

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.levels import rate_of
+from omni_bench.records.level import rate_of
 
 if TYPE_CHECKING:
-    from omni_bench.config.schema import LoadConfig
+    from omni_bench.records.config import LoadConfig
 
 
 def bracket(probes: Mapping[float, bool]) -> tuple[float | None, float | None]:

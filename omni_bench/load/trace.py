@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from omni_bench.errors import ConfigError
-from omni_bench.text import shorten
+from omni_bench.errors import ConfigError, shorten
 
 MAX_TRACE_BYTES = 64 * 2**20
 MAX_TRACE_ROWS = 1_000_000

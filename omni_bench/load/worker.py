@@ -27,13 +27,11 @@ from typing import Any
 
 import aiohttp
 
-from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.pool import open_session, warm_pool
-from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.errors import StoreError
-from omni_bench.levels import Rate
+from omni_bench.load.clients.abort import AbortReason, AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.session import open_session, warm_pool
+from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.closed_loop import ClosedLoopResult, run_closed_loop
 from omni_bench.load.events import (
     LevelDone,
@@ -47,8 +45,10 @@ from omni_bench.load.events import (
 )
 from omni_bench.load.lag import LagSampler
 from omni_bench.load.open_loop import OpenLoopResult, run_open_loop
-from omni_bench.load.plan import PlannedRequest
-from omni_bench.load.recording import unsent_timeline
+from omni_bench.records.level import Rate
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.recording import unsent_timeline
+from omni_bench.records.timeline import RequestError, Timeline
 
 JOB_LIMIT_BYTES = 2**30  # a job line carries the reference audio of all its requests
 FIRST_CONNECTIONS = 16  # of an open loop, before its warm-up has shown how many are in flight at once

@@ -1,0 +1,1 @@
+"""Arithmetic over timelines: TTFP, RTF, E2EL, stalls, throughput, service levels."""

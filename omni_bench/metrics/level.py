@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.levels import Level, Rate
-from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
 from omni_bench.metrics.open_loop import OpenLoop, lateness_reasons, open_loop_facts
 from omni_bench.metrics.request import RequestMetrics
 from omni_bench.metrics.slo import Slo, goodput
 from omni_bench.metrics.summary import Summary, summarise
-from omni_bench.metrics.window import throughput
+from omni_bench.metrics.throughput import throughput
+from omni_bench.records.level import Level, Rate
+from omni_bench.records.recording import LoopLag
+from omni_bench.records.timeline import Timeline
 
 FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
 FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
@@ -130,7 +130,7 @@ def summarise_level(
     """Summarise the measured requests of a level.
 
     ``metrics[i]`` belongs to ``timelines[i]``; ``invalid``: request id -> reasons from
-    :func:`omni_bench.metrics.validity.audio_faults` (ids without reasons may be left out;
+    :func:`omni_bench.accuracy.signal.audio_faults.audio_faults` (ids without reasons may be left out;
     those of failed requests are not counted, they are failures already). Requests with invalid
     audio enter no distribution, rate or fit. The level is valid only if every request,
     those of the warm-up too, succeeded, the audio is valid, and the client's lag was measured

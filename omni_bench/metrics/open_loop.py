@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.clients.timeline import Timeline
+from omni_bench.records.timeline import Timeline
 
 NS_PER_S, NS_PER_MS = 1e9, 1e6
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omni_bench.clients.timeline import Timeline
 from omni_bench.metrics.request import RequestMetrics
 from omni_bench.metrics.slo import SINCE_START, TIMES, Slo, waited_ms
 from omni_bench.metrics.summary import Summary, requests_needed, summarise
+from omni_bench.records.timeline import Timeline
 
 REFUSED = 429  # Too Many Requests: what a server that is full should say
 FIRSTS = {"ttfp_ms": "any audio", "ttft_ms": "any text"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omni_bench.levels import level_of, level_text
+from omni_bench.errors import shorten
+from omni_bench.records.level import level_of, level_text
 from omni_bench.report.format import NA, count, escape_markdown, fixed, probability
 from omni_bench.report.table import markdown_table
 from omni_bench.report.utterances import audio_link
-from omni_bench.text import shorten
 
 HITS_SHOWN = 20
 PLOT_PREFIX = "cross_talk_c"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from omni_bench.levels import Level, Rate, level_name, level_of, level_title
+from omni_bench.records.level import Level, Rate, level_name, level_of, level_title
 from omni_bench.report.cross_talk import PLOT_PREFIX
 from omni_bench.report.format import fixed
 from omni_bench.report.plots import DPI, GREY, ORANGE, save_figure, subtitle
-from omni_bench.report.slots import slots_of
 
 SIZE = (6.4, 5.6)
 MAX_NUMBERED = 16  # slots up to which every cell with hits has its count written in
@@ -86,3 +86,25 @@ def _figure(run: Mapping[str, Any], level: Mapping[str, Any], matrix: np.ndarray
     outside = f"; {elsewhere} from another level" if elsewhere else ""
     axes.text(0, 1.02, f"{subtitle(run, 80)}\n{counts}{outside}", transform=axes.transAxes, fontsize=8, color=GREY)
     return figure
+
+
+# Which slot each request of a level was in, as far as the client can tell.
+
+
+def slots_of(in_flight_ns: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Request id -> slot, from 0: two requests that were in flight at the same time have different slots.
+
+    ``in_flight_ns``: when each started and finished. Requests are taken in the order in which they started, and each
+    gets the lowest slot that is free (greedy colouring of intervals, which needs no more slots than
+    there were requests in flight at once). A server may have numbered them otherwise.
+    """
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []  # (finished, slot)
+    slots: dict[str, int] = {}
+    for name in sorted(in_flight_ns, key=lambda name: (*in_flight_ns[name], name)):
+        started_ns, finished_ns = in_flight_ns[name]
+        while busy and busy[0][0] <= started_ns:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        slots[name] = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (finished_ns, slots[name]))
+    return slots

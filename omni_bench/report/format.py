@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
+from omni_bench.load.clients.wire_forms import CHAT
+
 UNKNOWN_CPU = "CPU (model unknown)"
 NA = "n/a"
 
@@ -164,3 +167,24 @@ def prompt_counts(prompts: Mapping[str, Any]) -> str:
     if "measured" not in prompts:
         return str(prompts["count"])
     return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
+
+
+# What a run asked its server for: speech, a chat's text and audio, or its text alone.
+
+
+def has_audio(run: Mapping[str, Any]) -> bool:
+    """Whether audio was asked for: always, but for a chat of text alone."""
+    return AUDIO in modalities(run)
+
+
+def has_text(run: Mapping[str, Any]) -> bool:
+    """Whether text was asked for: in a chat only."""
+    return TEXT in modalities(run)
+
+
+def modalities(run: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was asked for, by run.json's own configuration; audio of a run that does not say (speech)."""
+    client = (run.get("provenance") or {}).get("config", {}).get("client") or {}
+    if client.get("kind") != CHAT:
+        return (AUDIO,)
+    return tuple(client.get("modalities") or ())

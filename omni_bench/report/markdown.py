@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omni_bench.levels import is_open_loop, level_of, short_title
-from omni_bench.report.asked import has_audio, has_text
+from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -14,12 +13,14 @@ from omni_bench.report.format import (
     escape_markdown,
     fixed,
     hardware_name,
+    has_audio,
+    has_text,
     injected_faults,
     prompt_counts,
     server_says,
     target_name,
 )
-from omni_bench.report.hearing import own_error_line, voices_line, voices_section
+from omni_bench.report.judge import own_error_line, voices_line, voices_section
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
 from omni_bench.report.reproduce import reproduce_section

@@ -17,11 +17,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from omni_bench.levels import axis_label, level_of, level_value
-from omni_bench.report.asked import has_audio, has_text
-from omni_bench.report.format import NA, hardware_name, number, percent, prompt_counts, target_name
+from omni_bench.records.files import write_atomically
+from omni_bench.records.level import axis_label, level_of, level_value
+from omni_bench.report.format import NA, hardware_name, has_audio, has_text, number, percent, prompt_counts, target_name
 from omni_bench.report.table import by_characters, metric_value, valid_requests
-from omni_bench.store.files import write_atomically
 
 Level = Mapping[str, Any]
 Figures = Callable[[Level], tuple[float | None, float | None]]

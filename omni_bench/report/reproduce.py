@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from omni_bench.config.schema import AsrConfig
+from omni_bench.records.config import AsrConfig
 from omni_bench.report.format import code_block
 
 _IMPLIED_KIND = "whisper"

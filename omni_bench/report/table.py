@@ -8,10 +8,20 @@ from typing import Any
 
 from tabulate import tabulate
 
-from omni_bench.accuracy.normalise import counts_characters
-from omni_bench.levels import is_open_loop, level_of
-from omni_bench.report.asked import has_audio, has_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, milliseconds, number, pair, percent
+from omni_bench.accuracy.wer import counts_characters
+from omni_bench.records.level import is_open_loop, level_of
+from omni_bench.report.format import (
+    NA,
+    count,
+    escape_markdown,
+    fixed,
+    has_audio,
+    has_text,
+    milliseconds,
+    number,
+    pair,
+    percent,
+)
 
 Level = Mapping[str, Any]
 Run = Mapping[str, Any]

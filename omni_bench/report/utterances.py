@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from omni_bench.accuracy.alignment import alignment
-from omni_bench.accuracy.wer import UtteranceScore
-from omni_bench.errors import StoreError
-from omni_bench.levels import level_text
+from omni_bench.accuracy.wer import UtteranceScore, alignment
+from omni_bench.errors import StoreError, shorten
+from omni_bench.records.level import level_text
 from omni_bench.report.format import NA, escape_markdown, percent
 from omni_bench.report.table import markdown_table
-from omni_bench.text import shorten
 
 _SCORE_FIELDS = tuple(field.name for field in fields(UtteranceScore))
 _TEXT, _RATE = ((str,), "a string"), ((int, float, type(None)), "a number or null")

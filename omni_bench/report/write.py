@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from omni_bench.levels import Level, level_of
+from omni_bench.records.files import write_atomically
+from omni_bench.records.level import Level, level_of
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.markdown import render_report
-from omni_bench.store.files import write_atomically
-from omni_bench.store.run_folder import RunFolder
 
 
 def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path:

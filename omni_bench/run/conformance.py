@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.timeline import Timeline
 from omni_bench.targets.base import TargetInfo
 
 RAW_CONTENT_TYPES = ("audio/pcm", "application/octet-stream")

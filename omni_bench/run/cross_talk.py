@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from omni_bench.accuracy.cross_talk import CrossTalkHit, LevelCrossTalk, find_cross_talk
-from omni_bench.accuracy.cross_talk_pairs import Request
-from omni_bench.accuracy.cross_talk_words import Words
-from omni_bench.accuracy.normalise import normalise_reference
-from omni_bench.config.schema import ChecksConfig
+from omni_bench.accuracy.cross_talk.check import CrossTalkHit, LevelCrossTalk, find_cross_talk
+from omni_bench.accuracy.cross_talk.pairs import Request
+from omni_bench.accuracy.cross_talk.score import Words
+from omni_bench.accuracy.wer import normalise_reference
 from omni_bench.datasets.bundled import bundled_texts
-from omni_bench.levels import Level, level_fields
+from omni_bench.records.config import ChecksConfig
+from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.level import Level, level_fields
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.judging import Verdicts
-from omni_bench.run.results import LevelResult
-from omni_bench.store.files import os_errors_as_store_errors
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.level_result import LevelResult
 
 
 def check_cross_talk(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omni_bench.config.schema import RunConfig, TargetConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.records.prompt import Prompt
 from omni_bench.run.probing import injected, probe_server
 from omni_bench.run.provenance import harness
 from omni_bench.targets.base import Target, TargetInfo

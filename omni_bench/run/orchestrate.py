@@ -17,32 +17,30 @@ from typing import Any
 
 from rich.console import Console
 
-from omni_bench.clients.forms import Asked
-from omni_bench.commands.failures import EXIT_INVALID, EXIT_OK
-from omni_bench.config.schema import RunConfig
-from omni_bench.errors import OmniBenchError, TargetError
-from omni_bench.levels import level_title
+from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, TargetError
+from omni_bench.load.clients.wire_forms import Asked
 from omni_bench.load.events import LoadEvent, RequestFinished
-from omni_bench.load.plan import LevelPlan
-from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
-from omni_bench.parity.phase import ParityPhase
-from omni_bench.run.alone import WHILE_ALONE, ParityResult, keep_codes, parity_result, send_alone
-from omni_bench.run.finish import Outcome, finish
-from omni_bench.run.hearing import judge_facts, with_voices
-from omni_bench.run.judging import Verdicts, audible, judge_levels
-from omni_bench.run.level_order import configured_levels, in_configured_order
+from omni_bench.records.config import RunConfig
+from omni_bench.records.level import level_title
+from omni_bench.records.plan import LevelPlan
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.console import print_summary
+from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
+from omni_bench.run.level_result import LevelResult
+from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
 from omni_bench.run.observed import Observed, target_facts
+from omni_bench.run.parity import WHILE_ALONE, ParityPhase, ParityResult, keep_codes, parity_result, send_alone
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
-from omni_bench.run.results import LevelResult, measure_level, request_record
 from omni_bench.run.signal_checks import speaks
-from omni_bench.run.summary import print_summary
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.stored_results import request_record
+from omni_bench.run.write import Outcome, finish
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
 

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omni_bench.accuracy.own_error import Reference
-from omni_bench.accuracy.resolve import JudgeSpec
-from omni_bench.config.schema import RunConfig
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
+from omni_bench.accuracy.judge_error import Reference
 from omni_bench.datasets.load import load_prompts, prompts_sha256
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
 from omni_bench.load.open_plan import OpenPlanner
-from omni_bench.load.plan import LevelPlan
-from omni_bench.load.plans import RATE_SEARCH, plan_levels, size_load
+from omni_bench.load.plan import RATE_SEARCH, plan_levels, size_load
 from omni_bench.load.runner import check_api_key
-from omni_bench.parity.phase import REPEATS
-from omni_bench.run.hearing import check_speaker_encoder, references_for
-from omni_bench.run.judging import find_judge
-from omni_bench.store.files import os_errors_as_store_errors
+from omni_bench.records.config import RunConfig
+from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.plan import LevelPlan
+from omni_bench.records.prompt import Prompt
+from omni_bench.run.judging import check_speaker_encoder, find_judge, references_for
+from omni_bench.run.parity import REPEATS
 from omni_bench.targets.preflight import check_target
 from omni_bench.targets.reference import check_checkpoint
 

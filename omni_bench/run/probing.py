@@ -18,28 +18,20 @@ from typing import Any
 import aiohttp
 import numpy as np
 
-from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.forms import FORMS, Asked
-from omni_bench.clients.payload import parse_content_type
-from omni_bench.clients.pool import open_session
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.config.schema import ClientConfig, RunConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.accuracy.parity.pcm import compare_pcm
 from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.load.clients.abort import AbortReason, AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.responses import parse_content_type
+from omni_bench.load.clients.session import open_session
+from omni_bench.load.clients.wire_forms import FORMS, Asked
 from omni_bench.load.events import LevelJob
-from omni_bench.load.plan import LevelPlan, PlannedRequest
 from omni_bench.load.runner import TARGET_DIED, make_job
-from omni_bench.parity.pcm import compare_pcm
-from omni_bench.run.conformance import (
-    NOT_REPEATABLE,
-    OBEYED,
-    WITHOUT_EFFECT,
-    Conformance,
-    Framing,
-    describe,
-    warnings,
-)
+from omni_bench.records.config import ClientConfig, RunConfig
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import RequestError, Timeline
+from omni_bench.run.conformance import NOT_REPEATABLE, OBEYED, WITHOUT_EFFECT, Conformance, Framing, describe, warnings
 from omni_bench.targets.base import Target, TargetInfo
 
 SHORT = {"en": "Good morning.", "zh": "大家早上好。"}

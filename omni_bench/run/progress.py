@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as EtaColumn
 
-from omni_bench.levels import level_title
 from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
-from omni_bench.load.plan import LevelPlan
+from omni_bench.records.level import level_title
+from omni_bench.records.plan import LevelPlan
 
 LINE_EVERY_S = 15.0
 """Off a terminal, how long nothing is said at most while requests finish."""

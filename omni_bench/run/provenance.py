@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from omni_bench import __version__
-from omni_bench.config.schema import RunConfig
+from omni_bench.records.config import RunConfig
 
 ARCHIVE = Path("omni_bench") / "archive_commit.txt"  # filled in by git archive, as .gitattributes says
 PACKAGES = (

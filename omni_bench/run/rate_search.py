@@ -6,17 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from omni_bench.config.schema import RunConfig
-from omni_bench.config.validate_load import RATE_SEARCH
 from omni_bench.load.open_plan import OpenPlanner, probe_schedule
-from omni_bench.load.plan import LevelPlan
-from omni_bench.load.recording import LevelRecording
 from omni_bench.load.search import bracket, is_precise, next_rate, probed
 from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
 from omni_bench.metrics.probe import Probe, judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.slo import Slo
-from omni_bench.run.results import LevelResult
+from omni_bench.records.config import RATE_SEARCH, RunConfig
+from omni_bench.records.plan import LevelPlan
+from omni_bench.records.recording import LevelRecording
+from omni_bench.run.level_result import LevelResult
 
 
 def probe_plans(

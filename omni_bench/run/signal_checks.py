@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omni_bench.config.schema import RunConfig
-from omni_bench.metrics.sanity import level_findings
-from omni_bench.metrics.shared_audio import SharedAudio
-from omni_bench.metrics.validity import in_order
-from omni_bench.store.files import os_errors_as_store_errors
+from omni_bench.accuracy.signal.audio_faults import in_order
+from omni_bench.accuracy.signal.checks import level_findings
+from omni_bench.records.config import RunConfig
+from omni_bench.records.files import os_errors_as_store_errors
 
 if TYPE_CHECKING:
-    from omni_bench.run.results import RequestResult
-
-_TIMES = ("at_s", "source_at_s", "duration_s")
-SHARED_FORM = "a list of {source, at_s, source_at_s, duration_s}"
+    from omni_bench.run.level_result import RequestResult
 
 
 def speaks(config: RunConfig) -> bool:
@@ -28,7 +23,7 @@ def speaks(config: RunConfig) -> bool:
 
 
 def with_signal_faults(requests: tuple[RequestResult, ...]) -> tuple[RequestResult, ...]:
-    """The requests of a level, with what :mod:`omni_bench.metrics.sanity` finds. Raises StoreError."""
+    """The requests of a level, with what :mod:`omni_bench.accuracy.signal.checks` finds. Raises StoreError."""
     audio = {
         request.request_id: request.audio
         for request in requests
@@ -52,25 +47,4 @@ def with_signal_faults(requests: tuple[RequestResult, ...]) -> tuple[RequestResu
         if request.request_id in found
         else request
         for request in requests
-    )
-
-
-def shared_records(request: RequestResult) -> list[dict[str, Any]]:
-    """``shared_audio`` of a line of requests.jsonl: [{source, at_s, source_at_s, duration_s}], [] for none."""
-    return [{name: value for name, value in asdict(one).items() if name != "victim"} for one in request.shared]
-
-
-def shared_from(record: Mapping[str, Any]) -> tuple[SharedAudio, ...]:
-    """The inverse of :func:`shared_records`; empty for lines of older versions, which have no such field."""
-    return tuple(SharedAudio(victim=record["request_id"], **one) for one in record.get("shared_audio", ()))
-
-
-def is_shared_form(value: object) -> bool:
-    """Whether a stored ``shared_audio`` has the form :data:`SHARED_FORM`."""
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and one.keys() == {"source", *_TIMES}
-        and isinstance(one["source"], str)
-        and all(isinstance(one[name], (int, float)) and not isinstance(one[name], bool) for name in _TIMES)
-        for one in value
     )

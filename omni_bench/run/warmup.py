@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.errors import StoreError
-from omni_bench.levels import Level, level_fields, level_of
-from omni_bench.store.run_folder import RunFolder
-from omni_bench.text import shorten
+from omni_bench.errors import StoreError, shorten
+from omni_bench.records.level import Level, level_fields, level_of
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.timeline import Timeline
 
 
 @dataclass(frozen=True)

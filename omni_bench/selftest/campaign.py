@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omni_bench.accuracy.resolve import describe_judge
+from omni_bench.accuracy.asr.weights.resolve import describe_judge
 from omni_bench.accuracy.wer import UtteranceScore, score_utterance
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import RunConfig
 from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
+from omni_bench.records.config import RunConfig
+from omni_bench.run.config.compose import compose
 from omni_bench.run.judging import find_judge
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import hardware, harness, software
-from omni_bench.run.redo import judge_again
+from omni_bench.run.rejudge import judge_again
 from omni_bench.selftest.cases import CLEAN, Case, clean_case
 from omni_bench.selftest.detectors import alarms_of, slower
 from omni_bench.selftest.evidence import Answer, compare_with_clean, read_answers
-from omni_bench.selftest.hearing import Ear
+from omni_bench.selftest.judging import Ear
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
 from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
 from omni_bench.selftest.soundness import came_to_its_end, other_fault, other_settings, own_problem, unproven
@@ -223,7 +223,7 @@ def _judged(
 
 
 def _scorer(ear: Ear, config: RunConfig) -> Callable[[Answer], UtteranceScore]:
-    from omni_bench.accuracy.clips import Clip
+    from omni_bench.accuracy.asr.clips import Clip
 
     def score(answer: Answer) -> UtteranceScore:
         assert answer.recording is not None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.config.explain import alternatives
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, alternatives
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from reference_impl.faults.catalogue import FAULTS
 
 CLEAN = "clean"

@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from omni_bench.accuracy.parity.compare import Comparison
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus
-from omni_bench.parity.compare import Comparison
 from omni_bench.selftest.evidence import Answer
 from omni_bench.selftest.matrix import Alarm
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from omni_bench.accuracy.parity.compare import Comparison, compare_runs
 from omni_bench.errors import StoreError
-from omni_bench.parity import stored
-from omni_bench.parity.compare import Comparison, compare_runs
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.selftest import stored_answers
 
 ALONE = 1
 """The concurrency of a request that was sent alone."""
@@ -67,7 +67,7 @@ def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder
     answers = []
     for number, record in enumerate(records, start=1):
         try:
-            answers.append(_answer(record, stored.recording(folder.path.resolve(), record.get("audio"))))
+            answers.append(_answer(record, stored_answers.recording(folder.path.resolve(), record.get("audio"))))
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -82,10 +82,10 @@ def compare_with_clean(path: Path, clean: Path) -> list[Comparison]:
     """
     found = []
     now, then = RunFolder.open(path), RunFolder.open(clean)
-    alone = compare_runs(stored.read_answers(now, alone=True), stored.read_answers(then, alone=True))
+    alone = compare_runs(stored_answers.read_answers(now, alone=True), stored_answers.read_answers(then, alone=True))
     found += [replace(one, concurrency=ALONE) for one in alone]
-    before = stored.read_answers(then)
-    answers = stored.read_answers(now)
+    before = stored_answers.read_answers(then)
+    answers = stored_answers.read_answers(now)
     for concurrency in sorted({answer.timeline.concurrency for answer in answers}):
         mine, theirs = (
             [answer for answer in many if answer.timeline.concurrency == concurrency] for many in (answers, before)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from omni_bench.ab.words import quoted
+from omni_bench.compare.ab.words import quoted
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.datasets.seed_tts import META_NAME
 from omni_bench.errors import StoreError

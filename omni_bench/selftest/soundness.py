@@ -7,14 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from omni_bench.config.schema import RunConfig
 from omni_bench.errors import StoreError
-from omni_bench.run.finish import INTERRUPTED
-from omni_bench.run.redo import own_reasons
+from omni_bench.records.config import RunConfig
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.rejudge import own_reasons
+from omni_bench.run.write import INTERRUPTED
 from omni_bench.selftest.cases import Case
 from omni_bench.selftest.evidence import ALONE, Answer
 from omni_bench.selftest.plan import Plan
-from omni_bench.store.run_folder import RunFolder
 
 COMPARED_SETTINGS = ("load", "client", "checks", "dataset", "reference")
 

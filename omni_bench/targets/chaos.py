@@ -8,10 +8,10 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from omni_bench.chaos.catalogue import WireFault
-from omni_bench.config.schema import TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import Target, TargetInfo
+from omni_bench.targets.chaos_proxy.catalogue import WireFault
 from omni_bench.targets.probe import get
 from omni_bench.targets.process import ServerProcess
 from reference_impl.settings import LISTENING_ON
@@ -21,7 +21,7 @@ _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"(http://127\.0\.0\.1:\d+)\n")
 
 
 class ChaosTarget:
-    """``inner``, reached through ``python -m omni_bench.chaos``, which listens on a free port of 127.0.0.1.
+    """``inner``, reached through ``python -m omni_bench.targets.chaos_proxy``, listening on a free port of 127.0.0.1.
 
     The proxy starts after ``inner`` and stops before it; ``chaos_log`` is its log.
     """
@@ -91,4 +91,4 @@ def proxy_command(upstream: str, fault: str, parent_pid: int) -> list[str]:
     """The command line of the proxy; it ends itself when process ``parent_pid`` is gone."""
     arguments = {"--upstream": upstream, "--chaos": fault, "--host": "127.0.0.1", "--port": "0"}
     flat = [part for pair in arguments.items() for part in pair]
-    return module_command("omni_bench.chaos", *flat, "--parent-pid", str(parent_pid))
+    return module_command("omni_bench.targets.chaos_proxy", *flat, "--parent-pid", str(parent_pid))

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import psutil
 
-from omni_bench.config.schema import TargetConfig
 from omni_bench.errors import TargetError
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
 from omni_bench.targets.launch import guarded_command, launch_command, launch_env, server_python
+from omni_bench.targets.named_servers import SERVERS
 from omni_bench.targets.preflight import missing_program
 from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
-from omni_bench.targets.servers import SERVERS
 
 PROBE_TIMEOUT_S = 2.0
 

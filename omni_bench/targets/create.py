@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.config.schema import RunConfig
-from omni_bench.config.validate import choice
-from omni_bench.config.validate_target import TARGET_KINDS
+from omni_bench.errors import choice
+from omni_bench.records.config import RunConfig
 from omni_bench.targets.base import Target
 from omni_bench.targets.chaos import ChaosTarget
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.external import ExternalTarget
 from omni_bench.targets.reference import ReferenceTarget
@@ -35,3 +34,10 @@ def create_target(config: RunConfig, log_path: Path) -> Target:
     choice("target.chaos", config.target.chaos, tuple(WIRE_FAULTS))
     fault = WIRE_FAULTS[config.target.chaos]
     return ChaosTarget(target, fault, config.target, log_path.with_name(CHAOS_LOG))
+
+
+NAMED_SERVERS = ("vllm_omni", "sglang_omni")
+"""Launched by their own command; what they are: :mod:`omni_bench.targets.named_servers`."""
+
+
+TARGET_KINDS = ("reference", "external", "command", *NAMED_SERVERS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from omni_bench.clients.urls import server_root
-from omni_bench.config.schema import TargetConfig
 from omni_bench.errors import TargetError
+from omni_bench.load.clients.urls import server_root
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.probe import get
 

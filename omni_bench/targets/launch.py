@@ -8,11 +8,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from omni_bench.config.schema import TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets import guardian
 from omni_bench.targets.gpus import DEVICES_VARIABLE
 from omni_bench.targets.interpreter import interpreter_env
-from omni_bench.targets.servers import SERVERS
+from omni_bench.targets.named_servers import SERVERS
 
 
 def launch_command(config: TargetConfig, port: int) -> list[str]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from omni_bench.config.schema import TargetConfig
 from omni_bench.errors import TargetError
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets.gpus import DEVICES_VARIABLE, other_accelerator, visible_gpus
 from omni_bench.targets.interpreter import ask_interpreter
 from omni_bench.targets.launch import find_program, launch_command, launch_env, server_python
 from omni_bench.targets.model_files import model_problem
+from omni_bench.targets.named_servers import SERVERS, Server
 from omni_bench.targets.probe import check_port_free, free_port
-from omni_bench.targets.servers import SERVERS, Server
 
 OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
 LAUNCH_COMMAND_KINDS = ("command", *SERVERS)

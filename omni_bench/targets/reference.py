@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from omni_bench.config.schema import ReferenceConfig, TargetConfig
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.config import ReferenceConfig, TargetConfig
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env

@@ -14,8 +14,8 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from omni_bench.errors import shorten
 from omni_bench.targets.probe import MAX_BODY_BYTES, get
-from omni_bench.text import shorten
 
 SCRAPE_TIMEOUT_S = 5.0
 MAX_SERIES = 300

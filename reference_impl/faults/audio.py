@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from reference_impl.audio_queue import AudioJob
-from reference_impl.checkpoint import Model
-from reference_impl.streaming import AudioWorker
+from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
+from reference_impl.loading.checkpoint import Model
 
 OnFailure = Callable[[Exception], None]
 

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import Model
+from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.faults.predictor import (
     HostRoundTrip,
     NonCausalWindow,
@@ -19,8 +18,9 @@ from reference_impl.faults.predictor import (
     SlowAttribute,
     StaleRows,
 )
-from reference_impl.predictor_strategies import FrameStrategy, expand
-from reference_impl.sampling import request_uniforms
+from reference_impl.loading.checkpoint import Model
+from reference_impl.model.predictor_strategies import FrameStrategy, expand
+from reference_impl.model.sampling import request_uniforms
 from reference_impl.settings import ServerSettings
 
 

@@ -9,19 +9,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omni_bench.errors import OmniBenchError
-from reference_impl.audio_queue import AudioJob
-from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import Model
-from reference_impl.chunking import ChunkSchedule
-from reference_impl.engine import Engine
+from reference_impl.engine.chunking import ChunkSchedule
+from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.engine import Engine
+from reference_impl.engine.request_state import Running
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
 from reference_impl.faults import audio, batches
 from reference_impl.faults.catalogue import fault_called, slow_percent
-from reference_impl.loading import Origin
-from reference_impl.prompt import Segment
-from reference_impl.running import Running
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.from_settings import Origin
+from reference_impl.prompt.builder import Segment
 from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioWorker
 
 log = logging.getLogger("reference_impl.faults")
 

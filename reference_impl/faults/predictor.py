@@ -13,9 +13,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from reference_impl.code_predictor import CodePredictor
-from reference_impl.kv_cache import Attended, WholeView
-from reference_impl.predictor_strategies import FixedWindowStrategy, FrameStrategy, KvCacheStrategy, bucket
+from reference_impl.model.code_predictor import CodePredictor
+from reference_impl.model.kv_cache import Attended, WholeView
+from reference_impl.model.predictor_strategies import FixedWindowStrategy, FrameStrategy, KvCacheStrategy, bucket
 
 Active = Callable[[], int]
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from omni_bench.errors import DatasetError
-from reference_impl.config import config_from_json
+from reference_impl.model.config import config_from_json
 from reference_impl.training.audio_pool import AudioPool
 from reference_impl.training.codec_model import compile_snake
 from reference_impl.training.codec_trainer import Codec, CodecSettings, CodecTrainer, validate

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reference_impl.code2wav import Code2Wav
-from reference_impl.code2wav_layers import SnakeBeta, WindowLayer
-from reference_impl.config import Code2WavConfig
-from reference_impl.layers import RMSNorm, RotaryTable
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.code2wav_layers import SnakeBeta, WindowLayer
+from reference_impl.model.config import Code2WavConfig
+from reference_impl.model.layers import RMSNorm, RotaryTable
 from reference_impl.training.codebooks import CodebookLearner
 from reference_impl.training.codec_loss import MEL_FLOOR, mel_filters, spectrum
 

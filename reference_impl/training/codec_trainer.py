@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reference_impl.code2wav import Code2Wav
-from reference_impl.config import ModelConfig
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.config import ModelConfig
 from reference_impl.training.audio_pool import AudioPool
 from reference_impl.training.codebooks import CodebookLearner
 from reference_impl.training.codec_loss import PhonemeHead, ReconstructionLoss

@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from omni_bench.errors import DatasetError
-from reference_impl.config import TextConfig
-from reference_impl.text import spoken_form
-from reference_impl.tokenizer import CharTokenizer
+from reference_impl.model.config import TextConfig
+from reference_impl.prompt.characters import CharTokenizer
+from reference_impl.prompt.text import spoken_form
 from reference_impl.training import free_texts
 from reference_impl.training.sentences import MAX_CHARS, Chooser, excluded_keys
 from reference_impl.training.slots import LISTS, WordPool

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from omni_bench.errors import CheckpointError
-from reference_impl.config import config_from_json
+from reference_impl.model.config import config_from_json
 from reference_impl.training.codec_model import to_wave
 from reference_impl.training.codec_trainer import Codec, autocast
 from reference_impl.training.state import load_state, pick_device

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from reference_impl.config import ModelConfig, config_from_json
+from reference_impl.model.config import ModelConfig, config_from_json
 from reference_impl.training.encode import load_codec
 from reference_impl.training.lm_model import LanguageModel
 from reference_impl.training.model_card import model_card

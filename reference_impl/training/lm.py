@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from reference_impl.config import config_from_json
+from reference_impl.model.config import config_from_json
 from reference_impl.training.codec_trainer import autocast
 from reference_impl.training.corpus import load_corpus
 from reference_impl.training.lm_data import Batch, BatchMaker, CodeStore, Utterances, ahead

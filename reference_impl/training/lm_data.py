@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from omni_bench.errors import DatasetError
-from reference_impl.config import TextConfig
+from reference_impl.model.config import TextConfig
 from reference_impl.training.audio_pool import VALIDATION_CHUNK
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.encode import codes_path

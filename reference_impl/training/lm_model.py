@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reference_impl.code_predictor import CodePredictor
-from reference_impl.config import ModelConfig
-from reference_impl.kv_cache import Attended
-from reference_impl.talker import Talker
+from reference_impl.model.code_predictor import CodePredictor
+from reference_impl.model.config import ModelConfig
+from reference_impl.model.kv_cache import Attended
+from reference_impl.model.talker import Talker
 from reference_impl.training.lm_data import Batch, CodeStore
 from reference_impl.training.teacher import LABELS_PER_FRAME, PHONEMES
 
@@ -24,7 +24,7 @@ class CausalView:
     """A cache view without a cache: every position sees itself and the earlier ones of the same call."""
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> Attended:
-        """See :class:`reference_impl.kv_cache.CacheView`."""
+        """See :class:`reference_impl.model.kv_cache.CacheView`."""
         return Attended(keys, values, None, causal=True)
 
 

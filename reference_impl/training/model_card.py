@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reference_impl.config import ModelConfig
+from reference_impl.model.config import ModelConfig
 
 _TEMPLATE = """# The tiny voice
 

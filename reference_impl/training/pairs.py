@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from omni_bench.errors import EngineError
-from reference_impl.config import TextConfig
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished, SpeechRequest
+from reference_impl.model.config import TextConfig
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.teacher import FRAME_SAMPLES
 

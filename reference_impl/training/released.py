@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from reference_impl.checkpoint import Model, code2wav_rule, load_model, predictor_rule, talker_rule
-from reference_impl.code2wav import Code2Wav
-from reference_impl.config import ModelConfig
+from reference_impl.loading.checkpoint import Model, code2wav_rule, load_model, predictor_rule, talker_rule
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.config import ModelConfig
 
 MAX_POSITIONS, MAX_FRAMES = 512, 257
 
@@ -29,7 +29,7 @@ def load_code2wav(target: Code2Wav, folder: Path, config: ModelConfig) -> None:
 def released_tensors(
     name: str, value: Tensor, sources: tuple[str, ...], config: ModelConfig
 ) -> Iterator[tuple[str, Tensor]]:
-    """Undo the joining of :mod:`reference_impl.checkpoint`: one of our tensors -> the released ones, by name."""
+    """Undo the joining of :mod:`..loading.checkpoint`: one of our tensors -> the released ones, by name."""
     if name.endswith("qkv_proj.weight"):
         if "pre_transformer" in sources[0]:
             sizes = [value.shape[0] // 3] * 3

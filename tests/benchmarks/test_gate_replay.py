@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.gate.replay import Nights, replay
-from omni_bench.gate.result import Outcome
+from omni_bench.nightly.gate.replay import Nights, replay
+from omni_bench.nightly.gate.result import Outcome
 
 PASS, ALARM, OPEN = Outcome.PASS, Outcome.REGRESSION, Outcome.INCONCLUSIVE
 

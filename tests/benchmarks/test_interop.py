@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.datasets.seed_tts import read_seed_tts
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import Timeline
 from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
 
 MS = 10**6
@@ -254,7 +254,7 @@ def test_their_command_line_has_no_path_of_this_machine(runs, tmp_path):
 def test_our_client_sends_what_theirs_sends(runs, tmp_path):
     wav = tmp_path / "ref.wav"
     wav.write_bytes(b"RIFF")
-    from omni_bench.clients.openai_speech import build_body
+    from omni_bench.load.clients.openai_speech import build_body
 
     prompt = Prompt("a", "Say this.", "Said that.", wav, "en")
     body = build_body(prompt, runs.Load("steady", [prompt], 1, 1).client(), None)

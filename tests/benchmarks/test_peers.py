@@ -19,11 +19,11 @@ from peer_checkpoint import codec_json, generation_json, main_json, random_weigh
 from peer_systems import Mode
 from peer_table import WANTED, document, figures, render, understand, with_ratios
 
-from reference_impl.parity.official import save_tokenizer
-from reference_impl.presets import PRESETS
-from reference_impl.released_config import released_config
-from reference_impl.released_prompt import forced_frames
-from reference_impl.text_tokenizer import QwenTokenizer, WordHashTokenizer
+from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
+from reference_impl.loading.released_config import released_config
+from reference_impl.model.presets import PRESETS
+from reference_impl.official_parity.official import save_tokenizer
+from reference_impl.prompt.released import forced_frames
 
 LARGE, SMALL = peers.MODELS
 PLAN = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from omni_bench.history.database import History
-from omni_bench.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
 
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
 WOBBLE = (0.4, -1.0, 0.7, -0.5, 0.9, -0.2, 0.3, -0.8, 0.1, -0.4, 1.1, -0.6, 0.6)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus, score_utterance
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
-from omni_bench.store.run_json import build_level, build_run
+from omni_bench.records.recording import LoopLag
+from omni_bench.records.timeline import RequestError, Timeline
+from omni_bench.run.document import build_level, build_run
 
 RATE_HZ = 24000
 MS = 1_000_000

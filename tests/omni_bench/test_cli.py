@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from omni_bench import __version__
-from omni_bench.cli import SUBCOMMANDS, build_parser, main
-from omni_bench.config.compose import group_options
+from omni_bench.commands.cli import SUBCOMMANDS, build_parser, main
+from omni_bench.run.config.compose import group_options
 from omni_bench.targets.reference import server_env
 
 
@@ -41,7 +41,7 @@ def test_bad_input_in_a_process_of_its_own(tmp_path):
 
 def test_starting_up_is_light():
     code = (
-        "import sys; from omni_bench.cli import build_parser; build_parser().format_help(); "
+        "import sys; from omni_bench.commands.cli import build_parser; build_parser().format_help(); "
         "heavy = {'torch', 'pandas', 'numpy', 'hydra', 'aiohttp', 'matplotlib', 'rich'} & set(sys.modules); "
         "sys.exit(f'imported: {heavy}' if heavy else 0)"
     )
@@ -190,7 +190,7 @@ def test_ctrl_c_while_starting_up_is_one_line():
     code = (
         "import sys, builtins; real = builtins.__import__\n"
         "def interrupted(name, *rest):\n"
-        "    if name == 'omni_bench.cli': raise KeyboardInterrupt\n"
+        "    if name == 'omni_bench.commands.cli': raise KeyboardInterrupt\n"
         "    return real(name, *rest)\n"
         "builtins.__import__ = interrupted\n"
         "from omni_bench.__main__ import main; sys.exit(main())"

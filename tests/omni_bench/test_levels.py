@@ -3,7 +3,7 @@ import json
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.levels import (
+from omni_bench.records.level import (
     Rate,
     axis_label,
     level_fields,

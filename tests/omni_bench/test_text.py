@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.text import shorten
+from omni_bench.errors import shorten
 
 
 @given(st.text(), st.integers(0, 40))

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_impl.checkpoint import Model, load_model
-from reference_impl.codec_encoder import CodecEncoder
-from reference_impl.config import CodecEncoderConfig, ModelConfig, SpeakerEncoderConfig, TransformerConfig
-from reference_impl.presets import QWEN3_TTS_1_7B
-from reference_impl.random_weights import random_model
+from reference_impl.loading.checkpoint import Model, load_model
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.codec_encoder import CodecEncoder
+from reference_impl.model.config import CodecEncoderConfig, ModelConfig, SpeakerEncoderConfig, TransformerConfig
+from reference_impl.model.presets import QWEN3_TTS_1_7B
+from reference_impl.model.speaker_encoder import SpeakerEncoder
 from reference_impl.settings import BUNDLED
-from reference_impl.speaker_encoder import SpeakerEncoder
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,7 +50,7 @@ async def start_app(fake):
     """
     from aiohttp.test_utils import TestClient, TestServer
 
-    from reference_impl.app import create_app
+    from reference_impl.http.app import create_app
 
     started = []
 

@@ -42,17 +42,17 @@ def build_engine(settings):
     return engine
 
 
-module = types.ModuleType("reference_impl.starting")
+module = types.ModuleType("reference_impl.build")
 module.build_engine = build_engine
-sys.modules["reference_impl.starting"] = module
+sys.modules["reference_impl.build"] = module
 
 if sys.argv[2] == "--fd":
-    from reference_impl import engine_process
+    from reference_impl.remote import process
 
-    engine_process.main(sys.argv[2:])
+    process.main(sys.argv[2:])
 
 from reference_impl import __main__ as server  # noqa: E402
-from reference_impl.remote_engine import EngineProcess  # noqa: E402
+from reference_impl.remote.client import EngineProcess  # noqa: E402
 
 server.EngineProcess = lambda: EngineProcess([sys.executable, __file__, KIND, "--fd"])
 server._exit(server.main(sys.argv[2:]))

@@ -7,9 +7,9 @@ import contextlib
 import socket
 import threading
 
-from reference_impl import engine_wire as wire
-from reference_impl.engine_process import EngineHost
-from reference_impl.remote_engine import RemoteEngine
+from reference_impl.remote import wire
+from reference_impl.remote.client import RemoteEngine
+from reference_impl.remote.process import EngineHost
 from reference_impl.settings import ServerSettings
 
 

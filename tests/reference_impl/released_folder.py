@@ -9,15 +9,15 @@ import torch
 from safetensors.torch import save_file
 from tokenizers.pre_tokenizers import ByteLevel
 
-from reference_impl.checkpoint import Model
-from reference_impl.config import Code2WavConfig, ModelConfig, TransformerConfig
-from reference_impl.tensor_rules import (
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.tensor_rules import (
     code2wav_rule,
     codec_encoder_rule,
     predictor_rule,
     speaker_encoder_rule,
     talker_rule,
 )
+from reference_impl.model.config import Code2WavConfig, ModelConfig, TransformerConfig
 
 MERGES = ("a s", "as s", "i s", "t a", "n t", "is ta", "ass ista", "assista nt", "u s", "e r", "us er", "h e")
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_bos>", "<tts_eos>")

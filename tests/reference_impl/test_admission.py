@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from reference_impl.admission import PREFILL_POSITIONS_PER_STEP, PREFILLS_PER_STEP, JoinPace, WaitingLine
-from reference_impl.chunking import ChunkSchedule
+from reference_impl.engine.chunking import ChunkSchedule
+from reference_impl.engine.request_state import Running
+from reference_impl.engine.scheduler import PREFILL_POSITIONS_PER_STEP, PREFILLS_PER_STEP, JoinPace, WaitingLine
 from reference_impl.engine_api import QueueFull, SpeechRequest
-from reference_impl.running import Running
 from reference_impl.settings import ServerSettings
 
 ROWS = 32

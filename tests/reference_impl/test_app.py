@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-import reference_impl.app as app_module
-import reference_impl.speech_delivery as delivery_module
-from reference_impl.app import SERVER, create_app
+import reference_impl.http.app as app_module
+import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
+from reference_impl.http.app import SERVER, create_app
 
 SPEECH = "/v1/audio/speech"
 BODY = {"model": "tiny", "input": "Hello.", "voice": "alba", "seed": 5}

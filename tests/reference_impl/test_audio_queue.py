@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reference_impl.audio_queue import AudioJob, AudioQueue
+from reference_impl.engine.code2wav_worker import AudioJob, AudioQueue
 from reference_impl.engine_api import Event, Finished
 
 PIECE = 8

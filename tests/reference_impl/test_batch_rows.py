@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from reference_impl.batch import DecodeBatch
+from reference_impl.engine.decode_batch import DecodeBatch
 
 
 class Names(DecodeBatch):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.chat_api import MAX_PROMPT_CHARS, parse_chat_call
 from reference_impl.engine_api import Capabilities
-from reference_impl.http_errors import ApiError
-from reference_impl.speech_api import MAX_INPUT_CHARS
+from reference_impl.http.chat_request import MAX_PROMPT_CHARS, parse_chat_call
+from reference_impl.http.errors import ApiError
+from reference_impl.http.speech_request import MAX_INPUT_CHARS
 
 USER = {"role": "user", "content": "Hello there. Bye."}
 CLONES = Capabilities(clones=True, task_types=("Base",))

@@ -13,10 +13,10 @@ import numpy as np
 import openai
 import pytest
 
-import reference_impl.app as app_module
-import reference_impl.speech_delivery as delivery_module
-from reference_impl.app import SERVER, create_app
+import reference_impl.http.app as app_module
+import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
+from reference_impl.http.app import SERVER, create_app
 
 CHAT = "/v1/chat/completions"
 USER = {"role": "user", "content": "Hello there. Good bye."}

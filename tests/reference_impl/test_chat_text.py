@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.chat_text import count_tokens, first_sentence_tokens, paced_reply, text_tokens
 from reference_impl.engine_api import AudioChunk, Failed, Finished
-from reference_impl.text_tokenizer import WordHashTokenizer
+from reference_impl.http.chat_text import count_tokens, first_sentence_tokens, paced_reply, text_tokens
+from reference_impl.loading.qwen_tokenizer import WordHashTokenizer
 
 _path = Path(__file__).parents[1] / "omni_bench/load/virtual_time.py"
 _spec = importlib.util.spec_from_file_location("virtual_time", _path)

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from omni_bench.errors import CheckpointError
-from reference_impl.checkpoint import load_model
-from reference_impl.config import config_from_json
-from reference_impl.presets import PRESETS, TINY
+from reference_impl.loading.checkpoint import load_model
+from reference_impl.model.config import config_from_json
+from reference_impl.model.presets import PRESETS, TINY
 from reference_impl.settings import BUNDLED
 
 

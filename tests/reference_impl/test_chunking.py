@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from reference_impl.chunking import ChunkSchedule
+from reference_impl.engine.chunking import ChunkSchedule
 
 FRAME_S = 0.08
 STEADY = 8

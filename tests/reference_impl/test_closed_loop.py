@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from omni_bench.errors import EngineError
-from reference_impl import closed_loop as module
-from reference_impl.closed_loop import Spoken, closed_loop, codes_of, stall_s, text_of, texts_around
 from reference_impl.engine_api import AudioChunk, EngineStats, Failed, Finished
-from reference_impl.released_prompt import forced_frames
+from reference_impl.prompt.released import forced_frames
+from reference_impl.roofline import closed_loop as module
+from reference_impl.roofline.closed_loop import Spoken, closed_loop, codes_of, stall_s, text_of, texts_around
 
 FRAME_S = 0.08
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_impl.code2wav_layers import CausalConv, CausalTransposedConv, WindowLayer
+from reference_impl.model.code2wav_layers import CausalConv, CausalTransposedConv, WindowLayer
 
 FRAMES = 60  # more than window (8) + receptive field (10 frames) + the largest chunk
 

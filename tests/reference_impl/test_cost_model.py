@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_impl.cost_model import FrameCost, Limits, StageCost, count_weights, frame_cost
-from reference_impl.device_limits import measure_limits
-from reference_impl.presets import QWEN3_TTS_0_6B, QWEN3_TTS_1_7B, TINY
+from reference_impl.model.presets import QWEN3_TTS_0_6B, QWEN3_TTS_1_7B, TINY
+from reference_impl.roofline.cost_model import FrameCost, Limits, StageCost, count_weights, frame_cost
+from reference_impl.roofline.device_limits import measure_limits
 
 H100 = Limits(bytes_per_s=3.0e12, flop_per_s=780e12)
 

@@ -10,8 +10,8 @@ import psutil
 import pytest
 import torch
 
-from reference_impl import device_limits
-from reference_impl.device_limits import busy_share
+from reference_impl.roofline import device_limits
+from reference_impl.roofline.device_limits import busy_share
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.config import CodecEncoderConfig, SpeakerEncoderConfig
-from reference_impl.speaker_encoder import SpeakerEncoder, mel_filters
+from reference_impl.model.config import CodecEncoderConfig, SpeakerEncoderConfig
+from reference_impl.model.speaker_encoder import SpeakerEncoder, mel_filters
 
 
 def test_mel_filters_are_those_of_librosa():

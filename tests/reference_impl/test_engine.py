@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl import admission
-from reference_impl import engine as engine_module
-from reference_impl.admission import JoinPace
-from reference_impl.engine import MAX_FRAMES, Engine
+from reference_impl.build import build_engine
+from reference_impl.engine import engine as engine_module
+from reference_impl.engine import scheduler
+from reference_impl.engine.engine import MAX_FRAMES, Engine
+from reference_impl.engine.scheduler import JoinPace
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -23,7 +24,6 @@ from reference_impl.engine_api import (
     SpeechRequest,
 )
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 TEXTS = (
     "The train to the coast leaves in the morning.",
@@ -193,7 +193,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(
 ):
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", budget_s)
     (segment,) = engine._prompts.segments(request(0, TEXTS[0]))
-    monkeypatch.setattr(admission, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
+    monkeypatch.setattr(scheduler, "PREFILL_POSITIONS_PER_STEP", prompts * segment.length)
     between = prompts_before_each_frame()
     # nobody runs before the first frame: there the count alone is the limit
     assert max(between[1:]) == most

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omni_bench.errors import EngineError
-from reference_impl import engine_wire as wire
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -24,6 +23,7 @@ from reference_impl.engine_api import (
     RequestRejected,
     SpeechRequest,
 )
+from reference_impl.remote import wire
 
 STATS = EngineStats(True, 3, 2**40, *range(4, 11), 0.5, 1e-9, 1e9)
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates too: JSON from a client may hold them

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from omni_bench.errors import ConfigError
-from reference_impl.batch import DecodeBatch
-from reference_impl.execution import HostRoundtripBatch, audio_stage, execution_class
-from reference_impl.loading import load_weights, prompt_builder
-from reference_impl.sampling import request_uniforms
+from reference_impl.build import build_engine
+from reference_impl.engine.code2wav_worker import AudioWorker
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.execution import HostRoundtripBatch, audio_stage, execution_class
+from reference_impl.loading.from_settings import load_weights
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.for_model import prompt_builder
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
-from reference_impl.streaming import AudioWorker
 
 SETTINGS = ServerSettings(max_batch=3, max_seq_len=160, device="cpu")
 
@@ -62,7 +63,7 @@ def test_code2wav_runs_in_graphs_where_the_step_does() -> None:
     assert audio_stage(SETTINGS) is AudioWorker
     assert audio_stage(ServerSettings(graphs="compile")) is AudioWorker
     pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-    from reference_impl.fast.audio import GraphAudioWorker
+    from reference_impl.engine.cuda.audio import GraphAudioWorker
 
     for graphs in ("cuda_graph", "full_step"):
         made = audio_stage(ServerSettings(graphs=graphs, max_batch=5, first_chunk_frames=2, chunk_frames=16))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from reference_impl.app import create_app
-from reference_impl.finished_codes import FinishedCodes
+from reference_impl.http.app import create_app
+from reference_impl.http.finished_codes import FinishedCodes
 
 
 def codes(frames: int, first: int = 0) -> np.ndarray:

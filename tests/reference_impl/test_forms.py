@@ -10,8 +10,8 @@ import wave
 import pytest
 from aiohttp import WSMsgType
 
+from reference_impl.build import build_engine
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 TEXT = "Nice to meet you. How are you?"
 ASK = {"model": "tiny", "voice": "heart", "seed": 5, "max_new_tokens": 30}

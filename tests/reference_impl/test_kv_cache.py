@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from reference_impl.batch import DecodeBatch
-from reference_impl.prompt import Prompt
-from reference_impl.sampling import request_uniforms
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Prompt
 from reference_impl.settings import ServerSettings
 
 PAD = torch.zeros(64)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reference_impl.layers import FewOpsNorm, RMSNorm, RotaryTable, by_columns, prepare_layers, rotate
+from reference_impl.model.layers import FewOpsNorm, RMSNorm, RotaryTable, by_columns, prepare_layers, rotate
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e4])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from omni_bench.errors import ConfigError
-from reference_impl.loading import load_weights, resolve_device
+from reference_impl.loading.from_settings import load_weights, resolve_device
 from reference_impl.settings import ServerSettings
 
 

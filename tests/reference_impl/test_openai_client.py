@@ -12,9 +12,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from reference_impl.app import create_app
+from reference_impl.build import build_engine
+from reference_impl.http.app import create_app
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 
 @pytest.fixture

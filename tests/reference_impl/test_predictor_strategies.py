@@ -8,9 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reference_impl.layers import rotate
-from reference_impl.predictor_strategies import STRATEGIES, bucket, expand
-from reference_impl.sampling import Draw
+from reference_impl.model.layers import rotate
+from reference_impl.model.predictor_strategies import STRATEGIES, bucket, expand
+from reference_impl.model.sampling import Draw
 from reference_impl.settings import PREDICTOR_STRATEGIES
 
 GREEDY, RANDOM = Draw(0.0, 0), Draw(0.7, 50)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.metrics.validity import audio_faults
-from reference_impl.checkpoint import empty_stages
+from omni_bench.accuracy.signal.audio_faults import audio_faults
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, SpeechRequest
-from reference_impl.presets import PRESETS, QWEN3_TTS_0_6B, QWEN3_TTS_1_7B
-from reference_impl.random_weights import random_model
-from reference_impl.released_prompt import forced_frames
+from reference_impl.loading.checkpoint import empty_stages
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.presets import PRESETS, QWEN3_TTS_0_6B, QWEN3_TTS_1_7B
+from reference_impl.prompt.released import forced_frames
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 TEXTS = ("The train to the coast leaves at nine.", "Yes.", "Could you turn it down?")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_impl.kv_cache import SlotCache
-from reference_impl.predictor_strategies import KvCacheStrategy, expand, recorded_frame
-from reference_impl.recording import Recording
-from reference_impl.sampling import Draw
+from reference_impl.model.kv_cache import SlotCache
+from reference_impl.model.predictor_strategies import KvCacheStrategy, expand, recorded_frame
+from reference_impl.model.recording import Recording
+from reference_impl.model.sampling import Draw
 
 
 def test_the_function_is_called_once_and_replayed():

@@ -12,8 +12,8 @@ import pytest
 import scipy.signal
 import soundfile
 
-from reference_impl.http_errors import ApiError
-from reference_impl.reference_audio import MAX_DENOMINATOR, decode_reference
+from reference_impl.http.errors import ApiError
+from reference_impl.http.reference_audio import MAX_DENOMINATOR, decode_reference
 
 RATE_HZ = 24000
 

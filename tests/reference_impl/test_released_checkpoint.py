@@ -15,12 +15,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from safetensors.torch import load_file, save_file
 
 from omni_bench.errors import CheckpointError
-from reference_impl.app import create_app
-from reference_impl.checkpoint import load_model, read_config
+from reference_impl.build import build_engine
 from reference_impl.engine_api import Finished, SpeechRequest
-from reference_impl.released_prompt import capabilities
+from reference_impl.http.app import create_app
+from reference_impl.loading.checkpoint import load_model, read_config
+from reference_impl.prompt.released import capabilities
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 
 def load(folder):

@@ -9,11 +9,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reference_impl.batch import DecodeBatch
+from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine_api import RequestRejected, SpeechRequest
-from reference_impl.layers import rotate
-from reference_impl.released_prompt import ReleasedPrompts, forced_frames
-from reference_impl.sampling import request_uniforms
+from reference_impl.model.layers import rotate
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.released import ReleasedPrompts, forced_frames
 from reference_impl.settings import ServerSettings
 
 PAD, BOS, THINK, NOTHINK, THINK_BOS, THINK_EOS = 2148, 2149, 2154, 2155, 2156, 2157

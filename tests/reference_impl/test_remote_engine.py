@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from omni_bench.errors import EngineError
-from reference_impl import engine_wire as wire
 from reference_impl.engine_api import AudioChunk, EngineDead, Failed, Finished, QueueFull, SpeechRequest
-from reference_impl.engine_process import Outbox
-from reference_impl.remote_engine import EngineProcess
+from reference_impl.remote import wire
+from reference_impl.remote.client import EngineProcess
+from reference_impl.remote.process import Outbox
 from reference_impl.settings import ServerSettings
 
 REQUEST = SpeechRequest("r.1", "Hello.", "alba", seed=5)
@@ -225,8 +225,8 @@ def test_an_outbox_that_nobody_reads_says_so(fake):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, "empty_ok"])
 async def test_the_bundled_voice_says_the_same_from_its_own_process(tiny, fault):
-    from reference_impl.engine import Engine
-    from reference_impl.loading import Origin
+    from reference_impl.engine.engine import Engine
+    from reference_impl.loading.from_settings import Origin
 
     settings = ServerSettings(max_batch=2, max_seq_len=96, deterministic=True, device="cpu", threads=1, fault=fault)
     request = SpeechRequest("r.1", "Please turn the music down.", "heart", seed=3, max_new_tokens=9)

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from reference_impl.chunking import ChunkSchedule
+from reference_impl.engine.chunking import ChunkSchedule
+from reference_impl.engine.request_state import Running
+from reference_impl.engine.scheduler import Rows
 from reference_impl.engine_api import SpeechRequest
-from reference_impl.rows import Rows
-from reference_impl.running import Running
 
 
 class CountedBatch:

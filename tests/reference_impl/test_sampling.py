@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.config import SamplingConfig
-from reference_impl.sampling import (
+from reference_impl.model.config import SamplingConfig
+from reference_impl.model.sampling import (
     Draw,
     draw_by_id,
     effective_sampling,

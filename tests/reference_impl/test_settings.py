@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from omni_bench.config.compose import compose
 from omni_bench.errors import ConfigError
+from omni_bench.run.config.compose import compose
 from reference_impl import settings as settings_module
 from reference_impl.settings import ServerSettings, cuda_devices
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_impl.engine_api import Capabilities
-from reference_impl.http_errors import ApiError
-from reference_impl.speech_api import MAX_GUIDE_CHARS, MAX_INPUT_CHARS, TINY_VOICE, parse_speech_call
+from reference_impl.http.errors import ApiError
+from reference_impl.http.speech_request import MAX_GUIDE_CHARS, MAX_INPUT_CHARS, TINY_VOICE, parse_speech_call
 
 CLONES = Capabilities(clones=True, task_types=("Base",), languages=("auto", "english", "en", "chinese"))
 FOLLOWS = Capabilities(follows_instructions=True, task_types=("VoiceDesign",), languages=("auto", "german"))

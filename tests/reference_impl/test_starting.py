@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from omni_bench.errors import CheckpointError, ConfigError
+from reference_impl.build import build_engine
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import threading
 import numpy as np
 import torch
 
-from reference_impl.audio_queue import AudioJob
+from reference_impl.engine.code2wav_worker import SILENT_FRAMES, AudioJob, AudioWorker, to_pcm
 from reference_impl.engine_api import AudioChunk, Finished
-from reference_impl.streaming import SILENT_FRAMES, AudioWorker, to_pcm
 
 WAIT_S = 60.0
 

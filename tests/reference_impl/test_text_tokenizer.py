@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omni_bench.errors import CheckpointError
-from reference_impl.text_tokenizer import QwenTokenizer, WordHashTokenizer
+from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
 
 
 @pytest.fixture

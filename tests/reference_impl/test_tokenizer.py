@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omni_bench.errors import ConfigError
-from reference_impl.config import TextConfig
 from reference_impl.engine_api import RequestRejected
+from reference_impl.model.config import TextConfig
+from reference_impl.prompt.characters import CharTokenizer
 from reference_impl.settings import ServerSettings
-from reference_impl.tokenizer import CharTokenizer
 
 CONFIG = TextConfig()
 TOKENIZER = CharTokenizer(CONFIG)

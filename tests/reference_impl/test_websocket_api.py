@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_impl.http_errors import ApiError
-from reference_impl.speech_api import MAX_INPUT_CHARS, MAX_SEED
-from reference_impl.websocket_api import (
+from reference_impl.http.errors import ApiError
+from reference_impl.http.speech_request import MAX_INPUT_CHARS, MAX_SEED
+from reference_impl.http.websocket_request import (
     MAX_TEXT_CHARS,
     Close,
     Done,

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from aiohttp import WSMsgType
 
-import reference_impl.app as app_module
-import reference_impl.speech_delivery as delivery_module
-import reference_impl.websocket_delivery as socket_module
-from reference_impl.app import SERVER
-from reference_impl.wire import wav_header
+import reference_impl.http.app as app_module
+import reference_impl.http.speech_response as delivery_module
+import reference_impl.http.websocket_session as socket_module
+from reference_impl.http.app import SERVER
+from reference_impl.http.framing import wav_header
 
 STREAM = "/v1/audio/speech/stream"
 CONFIG = {"type": "session.config", "model": "tiny", "voice": "alba", "seed": 5, "stream_audio": True}

@@ -8,7 +8,7 @@ import wave
 import pytest
 
 from reference_impl.engine_api import Finished
-from reference_impl.wire import RawFramer, SseFramer, audio_file, usage, wav_header
+from reference_impl.http.framing import RawFramer, SseFramer, audio_file, usage, wav_header
 
 PCM = bytes(range(200))
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from omni_bench.ab.arms import Arm
-from omni_bench.ab.state import StudyState
-from omni_bench.config.compose import compose
-from omni_bench.stats.verdicts import Plan
+from omni_bench.compare.ab.arms import Arm
+from omni_bench.compare.ab.state import StudyState
+from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.run.config.compose import compose
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.ab import arms as arms_module
-from omni_bench.ab.arms import Arm, resolve_arms, rotated, same_server
-from omni_bench.ab.assess import assess
-from omni_bench.ab.notes import opening, study_notes
-from omni_bench.ab.order import RunRecord, RunState
-from omni_bench.ab.sources import Source
-from omni_bench.ab.words import read_words
-from omni_bench.config.compose import compose
+from omni_bench.compare.ab import arms as arms_module
+from omni_bench.compare.ab.arms import Arm, resolve_arms, rotated, same_server
+from omni_bench.compare.ab.assess import assess
+from omni_bench.compare.ab.notes import opening, study_notes
+from omni_bench.compare.ab.order import RunRecord, RunState
+from omni_bench.compare.ab.sources import Source
+from omni_bench.compare.ab.words import read_words
+from omni_bench.compare.stats.verdicts import Plan
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.stats.verdicts import Plan
+from omni_bench.run.config.compose import compose
 
 SOURCE = Source("git", "/repository", "c" * 40, "git:main (cccccccccccc)")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.ab import environments
-from omni_bench.ab.environments import Recipe, build_environment, run_tool
-from omni_bench.ab.sources import find_source
+from omni_bench.compare.ab import environments
+from omni_bench.compare.ab.environments import Recipe, build_environment, run_tool
+from omni_bench.compare.ab.sources import find_source
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.targets.interpreter import ask_interpreter
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.ab.order import (
+from omni_bench.compare.ab.order import (
     ARMS,
     Broken,
     RunRecord,

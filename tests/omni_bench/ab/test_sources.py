@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from omni_bench.ab.sources import find_source
+from omni_bench.compare.ab.sources import find_source
 from omni_bench.errors import ConfigError
 
 

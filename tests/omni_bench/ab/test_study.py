@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from omni_bench.ab.order import BEFORE, RunState, pair_order
-from omni_bench.ab.state import Ending, StudyState, claimed
-from omni_bench.ab.study import Study, verdict_of
+from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
+from omni_bench.compare.ab.state import Ending, StudyState, claimed
+from omni_bench.compare.ab.study import Study, verdict_of
 from omni_bench.compare.result import Outcome
+from omni_bench.compare.stats.verdicts import Plan
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
-from omni_bench.stats.verdicts import Plan
-from omni_bench.store import files
+from omni_bench.records import files
 
 
 class Killed(BaseException):
@@ -136,7 +136,7 @@ def test_a_kill_at_any_write_of_the_state_loses_nothing(write, study, fake_runne
         real(path, function)
 
     with monkeypatch.context() as patched:
-        patched.setattr("omni_bench.ab.state.write_atomically", die)
+        patched.setattr("omni_bench.compare.ab.state.write_atomically", die)
         try:
             one.go()
         except Killed:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from omni_bench.ab.words import quoted, read_words
-from omni_bench.config.compose import compose
+from omni_bench.compare.ab.words import quoted, read_words
+from omni_bench.compare.stats.verdicts import Plan
 from omni_bench.errors import ConfigError
-from omni_bench.stats.verdicts import Plan
+from omni_bench.run.config.compose import compose
 
 
 def test_two_configurations():

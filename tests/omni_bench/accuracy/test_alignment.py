@@ -3,8 +3,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.alignment import alignment
-from omni_bench.accuracy.wer import score_utterance
+from omni_bench.accuracy.wer import alignment, score_utterance
 
 
 def operations(text, heard, language="en", forced=None):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from omni_bench.accuracy.clips import (
+from omni_bench.accuracy.asr.clips import (
     WHISPER_RATE_HZ,
     Clip,
     clip_duration_s,

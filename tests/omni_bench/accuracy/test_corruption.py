@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.accuracy.corruption import is_corrupted
-from omni_bench.accuracy.wer import score_utterance
+from omni_bench.accuracy.wer import is_corrupted, score_utterance
 
 TEXT = "the quick brown fox jumps over the lazy dog today"
 

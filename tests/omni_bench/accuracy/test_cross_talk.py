@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.accuracy.cross_talk import (
+from omni_bench.accuracy.cross_talk.check import (
     MAX_NULL_PAIRS,
     MIDDLE,
     ONSET,
@@ -15,8 +15,8 @@ from omni_bench.accuracy.cross_talk import (
     find_cross_talk,
     score_pairs,
 )
-from omni_bench.accuracy.cross_talk_pairs import EARLIER, IN_FLIGHT, Request
-from omni_bench.accuracy.cross_talk_words import weigh_words
+from omni_bench.accuracy.cross_talk.pairs import EARLIER, IN_FLIGHT, Request
+from omni_bench.accuracy.cross_talk.score import weigh_words
 from omni_bench.datasets.bundled import bundled_texts
 
 OWN = "i dreamed about flying over the city last night"
@@ -153,7 +153,7 @@ def test_texts_of_related_requests_are_not_in_the_null():
 
 
 def test_the_null_takes_other_levels_and_is_capped_and_repeatable(monkeypatch):
-    monkeypatch.setattr("omni_bench.accuracy.cross_talk.MAX_NULL_PAIRS", 7)
+    monkeypatch.setattr("omni_bench.accuracy.cross_talk.check.MAX_NULL_PAIRS", 7)
     requests = [request(f"r{i}", text, concurrency=4 + i % 2) for i, text in enumerate((OWN, OTHER, THIRD))]
     heard = {"r0": words(OTHER)}
     first, second = (find_cross_talk(requests, heard, BACKGROUND) for _ in range(2))

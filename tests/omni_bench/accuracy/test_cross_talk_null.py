@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from omni_bench.accuracy.cross_talk_null import MIN_TAIL, SIGNIFICANT, TAIL_FROM, USUAL_DECAY, chance_of, describe_null
+from omni_bench.accuracy.cross_talk.null import MIN_TAIL, SIGNIFICANT, TAIL_FROM, USUAL_DECAY, chance_of, describe_null
 
 
 def test_counts_and_expected_hits():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.cross_talk_pairs import EARLIER, IN_FLIGHT, REFERENCE, TARGET, Neighbours, Request
+from omni_bench.accuracy.cross_talk.pairs import EARLIER, IN_FLIGHT, REFERENCE, TARGET, Neighbours, Request
 
 
 def request(name, started, finished, text=None, *, reference="", concurrency=2):

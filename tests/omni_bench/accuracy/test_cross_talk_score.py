@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.cross_talk_score import best_match, best_scores, letters_of
-from omni_bench.accuracy.cross_talk_words import WordWeights
+from omni_bench.accuracy.cross_talk.score import WordWeights, best_match, best_scores, letters_of
 
 EVEN = WordWeights({})
 texts = st.lists(st.text("abcd", min_size=1, max_size=5), min_size=1, max_size=6).map(tuple)

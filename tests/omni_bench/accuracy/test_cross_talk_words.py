@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.cross_talk_words import unexplained_words, weigh_words, words_alike
+from omni_bench.accuracy.cross_talk.score import unexplained_words, weigh_words, words_alike
 
 texts = st.lists(st.text("abcdefg", min_size=1, max_size=6), max_size=8).map(tuple)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.ctranslate2 import read_model
+from omni_bench.accuracy.asr.weights.from_ctranslate2 import read_model
 from omni_bench.errors import AccuracyError
 
 VARIABLES = {

@@ -5,7 +5,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from omni_bench.accuracy import download
+from omni_bench.accuracy.asr.weights import files
 from omni_bench.errors import AccuracyError
 
 DATA = b"weights" * 1000
@@ -32,7 +32,7 @@ def server(tmp_path):
 
 def test_a_good_file_arrives_whole(server, tmp_path):
     target = tmp_path / "new" / "cache" / "tiny.pt"
-    download.download_weights(f"{server}/tiny.pt", SHA256, target)
+    files.download_weights(f"{server}/tiny.pt", SHA256, target)
     assert target.read_bytes() == DATA
     assert [path.name for path in target.parent.iterdir()] == ["tiny.pt"]
 
@@ -50,25 +50,25 @@ def test_a_bad_download_leaves_the_cache_as_it_was(server, tmp_path, path, sha25
     target.parent.mkdir()
     target.write_bytes(b"what was there before")
     with pytest.raises(AccuracyError, match=message):
-        download.download_weights(f"{server}/{path}", sha256, target)
+        files.download_weights(f"{server}/{path}", sha256, target)
     assert [(file.name, file.read_bytes()) for file in target.parent.iterdir()] == [
         ("tiny.pt", b"what was there before")
     ]
 
 
 def test_a_download_without_end_is_stopped(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "MAX_BYTES", 100)
+    monkeypatch.setattr(files, "MAX_BYTES", 100)
     with pytest.raises(AccuracyError, match="more than 100 bytes"):
-        download.download_weights(f"{server}/tiny.pt", SHA256, tmp_path / "tiny.pt")
+        files.download_weights(f"{server}/tiny.pt", SHA256, tmp_path / "tiny.pt")
     assert not list(tmp_path.glob("*tiny.pt*"))
 
 
 def test_no_network_is_an_accuracy_error(tmp_path):
     with pytest.raises(AccuracyError, match=r"cannot download http://127\.0\.0\.1:9/tiny\.pt: .*refused"):
-        download.download_weights("http://127.0.0.1:9/tiny.pt", SHA256, tmp_path / "tiny.pt")
+        files.download_weights("http://127.0.0.1:9/tiny.pt", SHA256, tmp_path / "tiny.pt")
 
 
 def test_a_cache_that_cannot_be_written_is_an_accuracy_error(server, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(AccuracyError, match="cannot download"):
-        download.download_weights(f"{server}/tiny.pt", SHA256, tmp_path / "file" / "tiny.pt")
+        files.download_weights(f"{server}/tiny.pt", SHA256, tmp_path / "file" / "tiny.pt")

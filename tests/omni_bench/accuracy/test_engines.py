@@ -1,17 +1,18 @@
 import pytest
 
-from omni_bench.accuracy import engines, faster_judge, faster_resolve, judge
-from omni_bench.accuracy.resolve import ENGINE_PACKAGES, FASTER_WHISPER, WHISPER, JudgeSpec
-from omni_bench.accuracy.settings import JudgeSettings
-from omni_bench.config.schema import AsrConfig
-from omni_bench.config.validate import ASR_KINDS
+from omni_bench.accuracy.asr import engines, faster_whisper, openai_whisper
+from omni_bench.accuracy.asr.settings import JudgeSettings
+from omni_bench.accuracy.asr.weights import resolve_faster
+from omni_bench.accuracy.asr.weights.resolve import ENGINE_PACKAGES, FASTER_WHISPER, WHISPER, JudgeSpec
+from omni_bench.records.config import AsrConfig
+from omni_bench.run.config.validate import ASR_KINDS
 
 
 def test_the_kind_decides_who_looks_for_the_weights(monkeypatch):
     asked = []
     monkeypatch.setattr(engines, "resolve_judge", lambda *values, **more: asked.append((WHISPER, values, more)))
     monkeypatch.setattr(
-        faster_resolve, "resolve_faster_whisper", lambda *values, **more: asked.append((FASTER_WHISPER, values, more))
+        resolve_faster, "resolve_faster_whisper", lambda *values, **more: asked.append((FASTER_WHISPER, values, more))
     )
     for kind in (WHISPER, FASTER_WHISPER):
         engines.resolve_engine(AsrConfig(kind=kind, model="base", device="cpu"), "de", download=False)
@@ -21,8 +22,8 @@ def test_the_kind_decides_who_looks_for_the_weights(monkeypatch):
 
 def test_the_spec_decides_who_loads_them(monkeypatch):
     settings = JudgeSettings(1, 0, 0)
-    monkeypatch.setattr(judge, "load_judge", lambda spec, given: ("openai", given))
-    monkeypatch.setattr(faster_judge, "load_faster_judge", lambda spec, given, threads: ("faster", given, threads))
+    monkeypatch.setattr(openai_whisper, "load_judge", lambda spec, given: ("openai", given))
+    monkeypatch.setattr(faster_whisper, "load_faster_judge", lambda spec, given, threads: ("faster", given, threads))
     spec = JudgeSpec("m", "path", "o", (), "0" * 64, "cpu", 30.0)
     assert engines.load_engine(spec, settings, 3) == ("openai", settings)
     faster = JudgeSpec("m", "path", "o", (), "0" * 64, "cpu", 30.0, FASTER_WHISPER)

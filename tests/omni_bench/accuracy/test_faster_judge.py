@@ -4,17 +4,17 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from omni_bench.accuracy import pool
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.faster_judge import FasterJudge, load_faster_judge
-from omni_bench.accuracy.faster_resolve import installed_version, resolve_faster_whisper
-from omni_bench.accuracy.resolve import FASTER_WHISPER, JudgeSpec, describe_judge
-from omni_bench.accuracy.settings import JudgeSettings
-from omni_bench.accuracy.weight_files import sha256_of_files
-from omni_bench.accuracy.weight_packages import find_installed_weights
-from omni_bench.config.schema import AsrConfig
+from omni_bench.accuracy.asr import pool
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.faster_whisper import FasterJudge, load_faster_judge
+from omni_bench.accuracy.asr.settings import JudgeSettings
+from omni_bench.accuracy.asr.weights.files import sha256_of_files
+from omni_bench.accuracy.asr.weights.packages import find_installed_weights
+from omni_bench.accuracy.asr.weights.resolve import FASTER_WHISPER, JudgeSpec, describe_judge
+from omni_bench.accuracy.asr.weights.resolve_faster import installed_version, resolve_faster_whisper
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.errors import AccuracyError
+from omni_bench.records.config import AsrConfig
 
 SETTINGS = JudgeSettings(batch_size=4, lead_silence_ms=250, tail_silence_ms=200)
 WINDOW = 480_000

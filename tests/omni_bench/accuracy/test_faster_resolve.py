@@ -4,11 +4,11 @@ from types import ModuleType
 
 import pytest
 
-from omni_bench.accuracy import faster_resolve
-from omni_bench.accuracy.faster_resolve import model_files, resolve_faster_whisper
-from omni_bench.accuracy.resolve import FASTER_WHISPER, DownloadNeeded
-from omni_bench.accuracy.weight_files import sha256_of_files
-from omni_bench.accuracy.weight_packages import InstalledWeights
+from omni_bench.accuracy.asr.weights import resolve_faster
+from omni_bench.accuracy.asr.weights.files import sha256_of_files
+from omni_bench.accuracy.asr.weights.packages import InstalledWeights
+from omni_bench.accuracy.asr.weights.resolve import FASTER_WHISPER, DownloadNeeded
+from omni_bench.accuracy.asr.weights.resolve_faster import model_files, resolve_faster_whisper
 from omni_bench.errors import AccuracyError, ConfigError
 
 
@@ -27,8 +27,8 @@ def library(monkeypatch):
     module.available_models = lambda: ["tiny.en", "base", "small"]
     module.download_model = download_model
     monkeypatch.setitem(sys.modules, "faster_whisper", module)
-    monkeypatch.setattr(faster_resolve, "installed_version", lambda: "1.2.1")
-    monkeypatch.setattr(faster_resolve, "find_installed_weights", lambda name: None)
+    monkeypatch.setattr(resolve_faster, "installed_version", lambda: "1.2.1")
+    monkeypatch.setattr(resolve_faster, "find_installed_weights", lambda name: None)
     return module
 
 
@@ -43,7 +43,7 @@ def make_folder(path: Path, *, parts: int = 1, without: str = "") -> Path:
 
 
 def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch):
-    monkeypatch.setattr(faster_resolve, "installed_version", lambda: None)
+    monkeypatch.setattr(resolve_faster, "installed_version", lambda: None)
     with pytest.raises(AccuracyError, match=r"pip install 'omni-bench\[faster-whisper\]'"):
         resolve_faster_whisper("auto", "cpu")
 
@@ -69,7 +69,7 @@ def test_the_packages_of_the_other_judge_serve_this_one_too(library, monkeypatch
     folder = make_folder(tmp_path / "package", parts=2)
     paths = (folder / "model.bin.part1", folder / "model.bin.part2")
     installed = InstalledWeights("base", paths, sha256_of_files(paths), "some-package 1.0")
-    monkeypatch.setattr(faster_resolve, "find_installed_weights", lambda name: installed if name == "base" else None)
+    monkeypatch.setattr(resolve_faster, "find_installed_weights", lambda name: installed if name == "base" else None)
     for model, language in (("base", "en"), ("auto", "de"), ("auto", "en")):
         spec = resolve_faster_whisper(model, "cpu", language, download=False)
         assert (spec.source, spec.paths, spec.origin) == ("package", paths, "some-package 1.0")

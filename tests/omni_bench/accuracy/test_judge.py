@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.judge import Judge, load_judge, token_cap
-from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
-from omni_bench.accuracy.settings import JudgeSettings
-from omni_bench.accuracy.weight_files import sha256_of_files
-from omni_bench.accuracy.weight_packages import find_installed_weights
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.openai_whisper import Judge, load_judge, token_cap
+from omni_bench.accuracy.asr.settings import JudgeSettings
+from omni_bench.accuracy.asr.weights.files import sha256_of_files
+from omni_bench.accuracy.asr.weights.packages import find_installed_weights
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, resolve_judge
 from omni_bench.errors import AccuracyError
 
 SETTINGS = JudgeSettings(batch_size=4, lead_silence_ms=250, tail_silence_ms=200)
@@ -69,7 +69,7 @@ def test_a_clip_is_heard_alike_alone_and_among_others(judge):
 
 
 def test_context_and_windows_follow_from_the_clips_own_length(judge, monkeypatch):
-    monkeypatch.setattr("omni_bench.accuracy.judge.CAP_TOKENS_PER_S", 0.0)
+    monkeypatch.setattr("omni_bench.accuracy.asr.openai_whisper.CAP_TOKENS_PER_S", 0.0)
     counts = token_counts(judge, [clip(8.5), clip(8.6, 1), clip(31.0, 2)], monkeypatch=monkeypatch)
     assert counts == [[(16, 15.0)], [(16, 30.0)], [(16, 30.0), (16, 30.0)]]
 

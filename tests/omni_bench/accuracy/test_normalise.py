@@ -1,6 +1,6 @@
 import pytest
 
-from omni_bench.accuracy.normalise import counts_characters, normalise_reference, normalise_transcript
+from omni_bench.accuracy.wer import counts_characters, normalise_reference, normalise_transcript
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import numpy as np
 import soundfile
 
-from omni_bench.accuracy.clips import Transcript
-from omni_bench.accuracy.own_error import MAX_REFERENCES, own_error, own_error_json, references_of
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.accuracy.asr.clips import Transcript
+from omni_bench.accuracy.judge_error import MAX_REFERENCES, own_error, own_error_json, references_of
+from omni_bench.records.prompt import Prompt
 
 
 def prompt(folder, index, text="one two three", seconds=1.0, name=None):

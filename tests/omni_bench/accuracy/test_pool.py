@@ -8,13 +8,13 @@ import psutil
 import pytest
 import soundfile
 
-from omni_bench.accuracy import pool
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.resolve import JudgeSpec
-from omni_bench.accuracy.weight_packages import find_installed_weights
-from omni_bench.config.schema import AsrConfig
+from omni_bench.accuracy.asr import pool
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.weights.packages import find_installed_weights
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.errors import AccuracyError
+from omni_bench.records.config import AsrConfig
 
 SPEC = JudgeSpec("tiny.en", "path", "none", (Path("none.pt"),), "0" * 64, "cpu", 15.0)
 

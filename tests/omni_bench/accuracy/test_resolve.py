@@ -6,8 +6,8 @@ import pytest
 import torch
 import whisper
 
-from omni_bench.accuracy import resolve
-from omni_bench.accuracy.weight_packages import InstalledWeights
+from omni_bench.accuracy.asr.weights import resolve
+from omni_bench.accuracy.asr.weights.packages import InstalledWeights
 from omni_bench.errors import AccuracyError, ConfigError
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from omni_bench.accuracy.settings import JudgeSettings, judge_settings
-from omni_bench.config.schema import AsrConfig
+from omni_bench.accuracy.asr.settings import JudgeSettings, judge_settings
 from omni_bench.errors import ConfigError
+from omni_bench.records.config import AsrConfig
 
 
 def test_the_silence_is_that_of_both_ends():

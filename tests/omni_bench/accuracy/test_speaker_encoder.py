@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.accuracy import speaker_encoder
-from omni_bench.accuracy.speaker_encoder import (
+from omni_bench.accuracy.voices import encoder
+from omni_bench.accuracy.voices.encoder import (
     SpeakerEncoder,
     describe_encoder,
     find_encoder_weights,
@@ -60,7 +60,7 @@ def test_quiet_speech_is_raised(random_encoder):
 
 
 def test_a_package_that_is_not_there_is_named_with_its_command(monkeypatch):
-    monkeypatch.setattr(speaker_encoder, "PACKAGE", "no-such-package-at-all")
+    monkeypatch.setattr(encoder, "PACKAGE", "no-such-package-at-all")
     assert find_encoder_weights() is None
     assert "pip install --no-deps resemblyzer==0.1.4" in why_no_encoder()
     for attempt in (describe_encoder, load_speaker_encoder):
@@ -73,7 +73,7 @@ def test_another_file_is_refused(monkeypatch, tmp_path):
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(AccuracyError, match="does not hold the speaker encoder's weights"):
         load_speaker_encoder(path)
-    monkeypatch.setattr(speaker_encoder, "find_encoder_weights", lambda: path)
+    monkeypatch.setattr(encoder, "find_encoder_weights", lambda: path)
     with pytest.raises(AccuracyError, match=r"refused.*Reinstall it"):
         load_speaker_encoder()
     torch.save({"model_state": {"lstm.weight_ih_l0": torch.zeros(3)}}, path)
@@ -94,8 +94,8 @@ def test_the_package_tells_one_voice_from_itself_made_deeper():
         pytest.skip("resemblyzer is not installed")
     from scipy.signal import resample_poly
 
-    from omni_bench.accuracy.clips import Clip, load_samples_16k
-    from omni_bench.accuracy.voices import without_outer_silence
+    from omni_bench.accuracy.asr.clips import Clip, load_samples_16k
+    from omni_bench.accuracy.voices.similarity import without_outer_silence
 
     source = read_bundled("seed_tts_mini", "en")
     paths = sorted({source.take(index).ref_audio for index in range(len(source.ids))})[:4]

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from omni_bench.accuracy import voices
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.voices import (
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.voices import similarity
+from omni_bench.accuracy.voices.similarity import (
     VoicePrint,
     VoiceSimilarity,
     compare_level,
@@ -76,7 +76,7 @@ def test_helpers_at_their_edges():
     assert cosine(None, vector(1, 0)) is None and cosine(vector(1, 0), vector(0, 1)) == 0
     assert median_voice([vector(1, 0)] * 7) is None and median_voice([np.zeros(2)] * 9) is None
     assert outlier_limit([0.9] * 7 + [None, float("nan")]) is None
-    assert outlier_limit([0.9] * 8) == pytest.approx(0.9 - 3.5 * voices.MIN_DEVIATION)
+    assert outlier_limit([0.9] * 8) == pytest.approx(0.9 - 3.5 * similarity.MIN_DEVIATION)
 
 
 def test_a_level_is_counted():

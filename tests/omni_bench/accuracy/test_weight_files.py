@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from omni_bench.accuracy.weight_files import ConcatenatedFiles, sha256_of_files, verify_sha256
+from omni_bench.accuracy.asr.weights.files import ConcatenatedFiles, sha256_of_files, verify_sha256
 from omni_bench.errors import AccuracyError
 
 

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from omni_bench.accuracy.weight_packages import WEIGHT_PACKAGES, find_installed_weights
+from omni_bench.accuracy.asr.weights.packages import WEIGHT_PACKAGES, find_installed_weights
 
 
 @pytest.fixture

@@ -5,9 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.accuracy.ctranslate2 import Ct2Model, read_model
-from omni_bench.accuracy.weight_packages import WEIGHT_PACKAGES, find_installed_weights
-from omni_bench.accuracy.whisper_weights import build_whisper, load_ctranslate2_whisper
+from omni_bench.accuracy.asr.weights.from_ctranslate2 import (
+    Ct2Model,
+    build_whisper,
+    load_ctranslate2_whisper,
+    read_model,
+)
+from omni_bench.accuracy.asr.weights.packages import WEIGHT_PACKAGES, find_installed_weights
 from omni_bench.errors import AccuracyError
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.accuracy import pool
-from omni_bench.accuracy.clips import Clip
-from omni_bench.accuracy.resolve import JudgeSpec, resolve_judge
-from omni_bench.accuracy.settings import JudgeSettings
-from omni_bench.accuracy.weight_packages import find_installed_weights
-from omni_bench.accuracy.worker import clip_from_json, clip_to_json, spec_from_json, spec_to_json
+from omni_bench.accuracy.asr import pool
+from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.settings import JudgeSettings
+from omni_bench.accuracy.asr.weights.packages import find_installed_weights
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, resolve_judge
+from omni_bench.accuracy.asr.worker import clip_from_json, clip_to_json, spec_from_json, spec_to_json
 from omni_bench.subprocesses import start
 
 SPEC = JudgeSpec("tiny.en", "path", "a", (Path("/a.pt"), Path("/b é.pt")), "0" * 64, "cpu", 15.0)

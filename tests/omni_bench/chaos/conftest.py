@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.chaos.proxy import ChaosProxy
-from omni_bench.chaos.proxy import serving as serving_proxy
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.openai_speech import send
-from omni_bench.clients.pool import WireOptions, open_session
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.null_server import NullServer, Pace, serving
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
+from omni_bench.targets.chaos_proxy.proxy import serving as serving_proxy
 
 RATE_HZ = 24_000
 CHUNKS = (960, 7680, 7680, 3840)  # bytes of each HTTP chunk: 0.42 s in all

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS, faults_of
-from omni_bench.chaos.codecs import codec_of
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.timeline import ERROR_KINDS
-from omni_bench.metrics.validity import INVALID_REASONS
+from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.records.timeline import ERROR_KINDS
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
+from omni_bench.targets.chaos_proxy.codecs import codec_of
 
 # Checks of the speech itself, for faults that leave the wire in order.
 OF_THE_SPEECH = {"wer", "cross_talk", "parity", "length"}
@@ -67,5 +67,6 @@ def test_every_wire_form_can_be_taken_apart():
 
 def test_the_catalogue_is_light():
     """The configuration imports it: no HTTP library, no numbers."""
-    code = "import sys, omni_bench.chaos.catalogue; print(sorted({'aiohttp', 'numpy', 'torch'} & set(sys.modules)))"
+    code = "import sys, omni_bench.targets.chaos_proxy.catalogue; "
+    code += "print(sorted({'aiohttp', 'numpy', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from omni_bench.chaos import codecs
-from omni_bench.chaos.codecs import ChatCodec, MessageCodec, SampleCodec, SpeechEventCodec
-from reference_impl.wire import wav_header
+from omni_bench.targets.chaos_proxy import codecs
+from omni_bench.targets.chaos_proxy.codecs import ChatCodec, MessageCodec, SampleCodec, SpeechEventCodec
+from reference_impl.http.framing import wav_header
 
 PCM = bytes(range(1, 41))
 

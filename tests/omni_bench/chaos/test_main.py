@@ -11,15 +11,15 @@ import time
 
 import pytest
 
-from omni_bench.chaos.__main__ import CRASHED, main
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.openai_speech import send
-from omni_bench.clients.pool import open_session
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.session import open_session
 from omni_bench.load.null_server import serving
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
 from omni_bench.subprocesses import module_command
+from omni_bench.targets.chaos_proxy.__main__ import CRASHED, main
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.probe import get
 
 
@@ -29,7 +29,7 @@ def start():
     made = []
 
     def build(*arguments):
-        command = module_command("omni_bench.chaos", *arguments)
+        command = module_command("omni_bench.targets.chaos_proxy", *arguments)
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         made.append(process)
         lines = []

@@ -10,19 +10,19 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.chaos.proxy import ChaosProxy, serving
-from omni_bench.chaos.streams import DRIP_BYTES, SOME_CHUNKS
-from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.pool import open_session
-from omni_bench.clients.timeline import RequestError
+from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults
+from omni_bench.load.clients.abort import AbortReason, AbortSwitch
+from omni_bench.load.clients.session import open_session
 from omni_bench.metrics.request import request_metrics
-from omni_bench.metrics.validity import audio_faults, delivery_faults
+from omni_bench.records.timeline import RequestError
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+from omni_bench.targets.chaos_proxy.proxy import ChaosProxy, serving
+from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, SOME_CHUNKS
 from omni_bench.targets.probe import free_port, get
 
 
 def faults_of(timeline, audio):
-    """What a run makes of an answer, as omni_bench.run.results does."""
+    """What a run makes of an answer, as omni_bench.run.measure does."""
     return audio_faults(audio, timeline.sample_rate_hz, "Hi, you.", "en") + delivery_faults(timeline)
 
 
@@ -338,7 +338,7 @@ async def test_a_client_that_hangs_up_takes_its_request_with_it(bench, fault):
 
 
 async def test_a_body_beyond_the_bound_is_refused(bench, monkeypatch):
-    monkeypatch.setattr("omni_bench.chaos.proxy.MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("omni_bench.targets.chaos_proxy.proxy.MAX_BODY_BYTES", 1000)
     async with bench("cut") as at:
         status, _ = await post(at, data=b"x" * 2000)
         assert status == 413

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.chaos.proxy import ChaosProxy
-from omni_bench.chaos.proxy import serving as serving_proxy
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
+from omni_bench.targets.chaos_proxy.proxy import serving as serving_proxy
 from omni_bench.targets.probe import free_port
 
 STREAM = "/v1/audio/speech/stream"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.chaos import streams
-from omni_bench.chaos.codecs import SampleCodec
-from omni_bench.chaos.streams import DRIP_BYTES, StreamCutError, transform
-from omni_bench.chaos.units import Unit, wav_header
+from omni_bench.targets.chaos_proxy import streams
+from omni_bench.targets.chaos_proxy.codecs import SampleCodec
+from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, StreamCutError, transform
+from omni_bench.targets.chaos_proxy.units import Unit, wav_header
 
 
 class Codec(SampleCodec):

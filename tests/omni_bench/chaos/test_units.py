@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import wave
 
-from omni_bench.chaos.units import header_bytes, stated_size, wav_header, with_sizes
+from omni_bench.targets.chaos_proxy.units import header_bytes, stated_size, wav_header, with_sizes
 
 
 def test_the_header_is_one_that_players_read():

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from omni_bench.chaos import streams
-from omni_bench.chaos.catalogue import WIRE_FAULTS, faults_of
-from omni_bench.chaos.proxy import ChaosProxy
-from omni_bench.chaos.streams import DRIP_BYTES
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.pool import WireOptions, open_session
-from omni_bench.load.plan import PlannedRequest
-from omni_bench.metrics.repeats import self_matches
-from omni_bench.metrics.validity import audio_faults, delivery_faults
-from omni_bench.parity.pcm import compare_pcm
-from reference_impl.wire import wav_header
+from omni_bench.accuracy.parity.pcm import compare_pcm
+from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults
+from omni_bench.accuracy.signal.repeats import self_matches
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.session import WireOptions, open_session
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.targets.chaos_proxy import streams
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
+from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
+from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES
+from reference_impl.http.framing import wav_header
 
 RATE_HZ = 24_000
 CHUNKS = (960, 7680, 7680, 3840)  # bytes of each chunk of audio: 0.42 s in all

@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 from hypothesis import settings
 
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.forms import FORMS
-from omni_bench.clients.pool import WireOptions, open_session
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.session import WireOptions, open_session
+from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.null_server import NullServer, Pace, ServedRecord, serving
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
 
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.timeline import RequestError
+from omni_bench.load.clients.abort import AbortReason, AbortSwitch
+from omni_bench.records.timeline import RequestError
 
 REASON = AbortReason(in_flight=RequestError("cancelled", "a"), unsent=RequestError("cancelled", "b"))
 

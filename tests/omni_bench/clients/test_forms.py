@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from omni_bench.clients.forms import FORMS
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
 
 PROMPT = Prompt("p", "Hi.", None, None, "en")
 SPEECH = "http://h:1/v1/audio/speech"

@@ -8,13 +8,13 @@ import struct
 
 import pytest
 
-from omni_bench.clients import record
-from omni_bench.clients.decoding import AudioPart, TextPart, WireFailure
-from omni_bench.clients.openai_chat_audio import ChatChunks, build_body
-from omni_bench.clients.pool import WireOptions
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ConfigError
+from omni_bench.load.clients import exchange
+from omni_bench.load.clients.decoding import AudioPart, TextPart, WireFailure
+from omni_bench.load.clients.openai_chat_audio import ChatChunks, build_body
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=1.0)
 PROMPT = Prompt("p", "What is new?", None, None, "en")
@@ -233,7 +233,7 @@ async def test_the_whole_client_keeps_the_text_and_its_times(send, raw_server):
 
 
 async def test_a_text_without_end_is_cut_off(send, raw_server, monkeypatch):
-    monkeypatch.setattr(record, "MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr(exchange, "MAX_TEXT_CHARS", 10)
     stream = text("12345") * 3 + DONE
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(stream)
     async with raw_server(head + stream) as port:

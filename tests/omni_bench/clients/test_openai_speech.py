@@ -9,18 +9,18 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from omni_bench.clients.abort import AbortReason, AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.openai_speech import build_body
-from omni_bench.clients.openai_speech import send as send_speech
-from omni_bench.clients.pool import open_session
-from omni_bench.clients.speech_body import BODY_LIMIT_BYTES, REFERENCE_AUDIO_LIMIT_BYTES
-from omni_bench.clients.timeline import ERROR_KINDS, RequestError
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ConfigError, DatasetError
+from omni_bench.load.clients.abort import AbortReason, AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.openai_speech import build_body
+from omni_bench.load.clients.openai_speech import send as send_speech
+from omni_bench.load.clients.session import open_session
+from omni_bench.load.clients.speech_body import BODY_LIMIT_BYTES, REFERENCE_AUDIO_LIMIT_BYTES
 from omni_bench.load.null_server import serving, tone
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import ERROR_KINDS, RequestError
 
 PROMPT = Prompt(id="p0", text="Hello there.", ref_text=None, ref_audio=None, language="en")
 

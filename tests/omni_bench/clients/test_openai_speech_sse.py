@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from omni_bench.clients.decoding import AudioPart, WireFailure
-from omni_bench.clients.openai_speech_sse import SpeechEvents, build_body
-from omni_bench.clients.pool import WireOptions
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.clients.decoding import AudioPart, WireFailure
+from omni_bench.load.clients.openai_speech_sse import SpeechEvents, build_body
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=1.0)
 

@@ -8,9 +8,9 @@ import struct
 import pytest
 from aiohttp import web
 
-from omni_bench.clients.openai_speech_wav import build_body
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.clients.openai_speech_wav import build_body
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
 
 
 def header(size=0xFFFFFFFF, rate=24_000, extra=b""):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.clients.payload import parse_content_type
+from omni_bench.load.clients.responses import parse_content_type
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import socket
 import aiohttp
 import pytest
 
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.openai_speech import send
-from omni_bench.clients.pool import open_session, warm_pool
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.load.null_server import serving
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
 
 
 @pytest.mark.parametrize("n", [1, 8, 32])

@@ -17,9 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.clients import openai_chat_audio, openai_speech, openai_speech_sse, openai_speech_wav, openai_speech_ws
-from omni_bench.clients.decoding import AudioPart, TextPart, WireFailure
-from omni_bench.clients.pool import WireOptions
+from omni_bench.load.clients import (
+    openai_chat_audio,
+    openai_speech,
+    openai_speech_sse,
+    openai_speech_wav,
+    openai_speech_ws,
+)
+from omni_bench.load.clients.decoding import AudioPart, TextPart, WireFailure
+from omni_bench.load.clients.session import WireOptions
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "data" / "wire"

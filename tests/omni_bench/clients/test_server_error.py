@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.clients.server_error import (
+from omni_bench.load.clients.responses import (
     MESSAGE_LIMIT_CHARS,
     describe_body,
     error_at_end,

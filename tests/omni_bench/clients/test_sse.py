@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.clients.decoding import WireFailure
-from omni_bench.clients.sse import SseParser
+from omni_bench.load.clients.decoding import WireFailure
+from omni_bench.load.clients.sse import SseParser
 
 
 def parse(stream, *cuts, limit_bytes=1000):

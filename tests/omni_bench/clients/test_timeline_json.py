@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.clients.timeline import ERROR_KINDS, RequestError, Timeline
-from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
 from omni_bench.errors import StoreError
+from omni_bench.records.timeline import ERROR_KINDS, RequestError, Timeline
+from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
 
 ns = st.integers(min_value=0, max_value=2**63)
 maybe_ns = st.none() | ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.clients.urls import server_root, speech_url, url_problem
+from omni_bench.load.clients.urls import server_root, speech_url, url_problem
 
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", "http://h:1//v1"])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.cli import main
 from omni_bench.commands import ab
+from omni_bench.commands.cli import main
 from omni_bench.errors import DatasetError, TargetError
 
 CONFIGS = ["before.reference.predictor=reprefill", "after.reference.predictor=kv_cache", "scenario=smoke"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.cli import main
+from omni_bench.commands.cli import main
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.probe import free_port, get
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.cli import main
+from omni_bench.commands.cli import main
 
 
 @pytest.fixture

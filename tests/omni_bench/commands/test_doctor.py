@@ -6,10 +6,11 @@ from collections import namedtuple
 
 import pytest
 
-from omni_bench.accuracy import faster_resolve, resolve, speaker_encoder
-from omni_bench.accuracy.resolve import DownloadNeeded, JudgeSpec
-from omni_bench.cli import main
+from omni_bench.accuracy.asr.weights import resolve, resolve_faster
+from omni_bench.accuracy.asr.weights.resolve import DownloadNeeded, JudgeSpec
+from omni_bench.accuracy.voices import encoder
 from omni_bench.commands import doctor
+from omni_bench.commands.cli import main
 from omni_bench.errors import AccuracyError
 from omni_bench.run import prepare
 from omni_bench.targets import preflight
@@ -121,8 +122,8 @@ def test_little_memory_is_a_note(monkeypatch, capsys):
 
 
 def test_what_is_optional_is_told_and_no_problem(monkeypatch, capsys):
-    monkeypatch.setattr(faster_resolve, "installed_version", lambda: None)
-    monkeypatch.setattr(speaker_encoder, "PACKAGE", "no-such-package-at-all")
+    monkeypatch.setattr(resolve_faster, "installed_version", lambda: None)
+    monkeypatch.setattr(encoder, "PACKAGE", "no-such-package-at-all")
     assert main(["doctor"]) == 0
     found = findings(capsys.readouterr().out)
     assert found["other judge"][0] == found["voices"][0] == "note"
@@ -132,9 +133,9 @@ def test_what_is_optional_is_told_and_no_problem(monkeypatch, capsys):
 
 
 def test_what_is_optional_and_there_says_how_to_use_it(monkeypatch, capsys):
-    monkeypatch.setattr(faster_resolve, "installed_version", lambda: "1.2.1")
-    monkeypatch.setattr(speaker_encoder, "why_no_encoder", lambda: None)
-    monkeypatch.setattr(speaker_encoder, "describe_encoder", lambda: "resemblyzer 0.1.4")
+    monkeypatch.setattr(resolve_faster, "installed_version", lambda: "1.2.1")
+    monkeypatch.setattr(encoder, "why_no_encoder", lambda: None)
+    monkeypatch.setattr(encoder, "describe_encoder", lambda: "resemblyzer 0.1.4")
     assert main(["doctor"]) == 0
     found = findings(capsys.readouterr().out)
     assert found["other judge"] == ("ok", "faster-whisper 1.2.1 is installed: asr=faster_whisper")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from omni_bench.cli import main
+from omni_bench.commands.cli import main
 
 
 def test_everything_that_can_be_chosen_is_listed(capsys):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from omni_bench.cli import main
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.commands.cli import main
+from omni_bench.records.run_folder import RunFolder
 
 
 @pytest.fixture

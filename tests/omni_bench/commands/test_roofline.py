@@ -8,20 +8,19 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from omni_bench import cli
-from omni_bench.commands import roofline
+from omni_bench.commands import cli, roofline
 from omni_bench.commands.roofline import roofline_command
-from omni_bench.config.compose import compose
 from omni_bench.errors import ConfigError
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.config.compose import compose
 from omni_bench.run.provenance import hardware
-from omni_bench.store.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
 def quick_limits(monkeypatch):
     """What this machine can do is no question here, nor what else it does."""
-    from reference_impl import device_limits
-    from reference_impl.cost_model import Limits
+    from reference_impl.roofline import device_limits
+    from reference_impl.roofline.cost_model import Limits
 
     monkeypatch.setattr(device_limits, "measure_limits", lambda device, dtype: Limits(1e10, 1e11))
     monkeypatch.setattr(device_limits, "busy_share", lambda device: 0.0)
@@ -57,7 +56,7 @@ def test_a_run_is_a_measurement_already():
 
 @pytest.mark.parametrize(("share", "told"), [(0.87, "87%"), (0.1, "10%"), (0.09, None), (0.0, None), (None, None)])
 def test_a_device_that_others_use_is_told_in_one_line(share, told, capsys, monkeypatch):
-    from reference_impl import device_limits
+    from reference_impl.roofline import device_limits
 
     monkeypatch.setattr(device_limits, "busy_share", lambda device: share)
     assert cli.main(["roofline", "reference.device=cpu", "--concurrency", "1"]) == 0
@@ -68,7 +67,7 @@ def test_a_device_that_others_use_is_told_in_one_line(share, told, capsys, monke
 
 
 def test_others_are_looked_for_before_this_process_works(capsys, monkeypatch):
-    from reference_impl import device_limits
+    from reference_impl.roofline import device_limits
 
     done = []
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
-from omni_bench.cli import main
+from omni_bench.commands.cli import main
 from omni_bench.commands.run import JobFailed, run_command
 from omni_bench.errors import StoreError, TargetError
 from omni_bench.run import orchestrate

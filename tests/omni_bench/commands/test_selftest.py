@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.cli import main
+from omni_bench.commands.cli import main
 
 
 @pytest.fixture(autouse=True)

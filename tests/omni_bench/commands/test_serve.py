@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import sys
 
-from omni_bench.cli import main
 from omni_bench.commands import serve
+from omni_bench.commands.cli import main
 from omni_bench.targets.probe import free_port
 from reference_impl.settings import ServerSettings
 

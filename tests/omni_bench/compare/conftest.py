@@ -11,15 +11,17 @@ import pytest
 
 from omni_bench.accuracy.wer import score_corpus, score_utterance
 from omni_bench.compare.load import view_of
+from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import RequestView
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.levels import is_open_loop, level_name, level_value
-from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.level import Warmup
-from omni_bench.run.results import LevelResult, measure_request, write_results
-from omni_bench.stats.length_guard import UtteranceKey
-from omni_bench.store.run_folder import RunFolder
-from omni_bench.store.run_json import build_level, build_run, utterance_record
+from omni_bench.records.level import is_open_loop, level_name, level_value
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.recording import LoopLag
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.document import build_level, build_run, utterance_record
+from omni_bench.run.level_result import LevelResult
+from omni_bench.run.measure import measure_request
+from omni_bench.run.stored_results import write_results
 
 STARTED = datetime(2026, 11, 28, tzinfo=UTC)
 TEXT = "The cat sat on the mat and looked at the big red dog."

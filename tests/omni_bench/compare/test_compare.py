@@ -8,9 +8,9 @@ import pytest
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.result import SINGLE_RUNS, Mark, Outcome
+from omni_bench.compare.stats.length_guard import PRIMARIES, PRIMARIES_BY_FIT
+from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
-from omni_bench.stats.length_guard import PRIMARIES, PRIMARIES_BY_FIT
-from omni_bench.stats.verdicts import Verdict
 
 
 def verdicts(comparison):

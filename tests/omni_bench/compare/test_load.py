@@ -9,8 +9,8 @@ import pytest
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_arm, load_run
 from omni_bench.compare.result import Outcome
+from omni_bench.compare.stats.length_guard import PER_REQUEST
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.stats.length_guard import PER_REQUEST
 
 
 def sources(spec):

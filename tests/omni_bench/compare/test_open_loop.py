@@ -10,7 +10,7 @@ from omni_bench.compare.load import load_arm
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.plots import draw_comparison
 from omni_bench.errors import ComparabilityError
-from omni_bench.levels import Rate
+from omni_bench.records.level import Rate
 
 RATES = (Rate(1.0), Rate(2.5))
 

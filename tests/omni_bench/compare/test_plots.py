@@ -9,8 +9,8 @@ from matplotlib import image
 
 from omni_bench.compare import plots
 from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.stats.pairs import paired_effect
 from omni_bench.compare.vllm_bench import read_result
-from omni_bench.stats.pairs import paired_effect
 
 
 def test_pictures(make, tmp_path):

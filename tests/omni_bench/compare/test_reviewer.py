@@ -14,7 +14,7 @@ from omni_bench.compare.load import view_of
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.rows import interval_text
 from omni_bench.errors import ComparabilityError
-from omni_bench.levels import Rate
+from omni_bench.records.level import Rate
 from omni_bench.report.format import p_text
 
 CHAT = {"client.kind": "openai_chat_audio", "client.modalities": ["text"]}

@@ -11,7 +11,7 @@ from omni_bench.compare.cells import CELL_METRICS
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import to_document, validate_comparison
 from omni_bench.compare.markdown import render_comparison
-from omni_bench.stats.length_guard import TEXT_PRIMARIES
+from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES
 
 FIGURES = {"n": 14, "std": 1.0, "p90": None, "p95": None, "p99": None}
 

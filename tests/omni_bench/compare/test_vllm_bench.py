@@ -13,8 +13,8 @@ from omni_bench.compare.load import load_arm
 from omni_bench.compare.result import NO_REQUESTS, Outcome
 from omni_bench.compare.vllm_bench import read_result
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError
-from omni_bench.levels import Rate
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.level import Rate
 
 
 @pytest.fixture

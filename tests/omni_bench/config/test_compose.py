@@ -9,7 +9,11 @@ import pytest
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 
-from omni_bench.config.compose import (
+from omni_bench.datasets.load import load_prompts
+from omni_bench.errors import ConfigError
+from omni_bench.load.plan import size_load
+from omni_bench.records.config import ReferenceConfig, RunConfig
+from omni_bench.run.config.compose import (
     CONFIG_NAME,
     GROUPS,
     VERSION_BASE,
@@ -19,10 +23,6 @@ from omni_bench.config.compose import (
     scenario_folder,
     utc_folder_name,
 )
-from omni_bench.config.schema import ReferenceConfig, RunConfig
-from omni_bench.datasets.load import load_prompts
-from omni_bench.errors import ConfigError
-from omni_bench.load.plans import size_load
 from reference_impl.settings import ServerSettings
 
 SCENARIOS = {
@@ -207,7 +207,7 @@ def test_the_scenarios_are_beside_the_package_in_a_checkout():
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     package = tmp_path / "omni_bench"
-    monkeypatch.setattr("omni_bench.config.compose.__file__", str(package / "config" / "compose.py"))
+    monkeypatch.setattr("omni_bench.run.config.compose.__file__", str(package / "config" / "compose.py"))
     with pytest.raises(ConfigError, match="the installation is incomplete"):
         scenario_folder()
     for folder in (tmp_path / "scenarios", package / "_scenarios"):

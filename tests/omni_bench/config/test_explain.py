@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.config.explain import alternatives, type_name, valid_keys
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, alternatives
+from omni_bench.run.config.compose import compose
+from omni_bench.run.config.explain import type_name, valid_keys
 
 CASES = [
     ("scenario=smok", "unknown scenario 'smok'; did you mean 'smoke'? Valid: qwen3_omni_random, "),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from omni_bench.config.schema import RunConfig
-from omni_bench.config.validate import validate
 from omni_bench.errors import ConfigError
+from omni_bench.records.config import RunConfig
+from omni_bench.run.config.validate import validate
 
 EXTERNAL, COMMAND = "target=external", "target=command"
 

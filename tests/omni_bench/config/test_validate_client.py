@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS, faults_of
-from omni_bench.clients.forms import CHAT, FORMS
-from omni_bench.config.schema import ClientConfig, RunConfig, TargetConfig
-from omni_bench.config.validate_client import validate_asked
 from omni_bench.errors import ConfigError
+from omni_bench.load.clients.wire_forms import CHAT, FORMS
+from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
+from omni_bench.run.config.validate_client import validate_asked
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
 CASES = [(kind, ["text", "audio"] if kind == CHAT else []) for kind in FORMS] + [(CHAT, ["text"]), (CHAT, ["audio"])]
 

@@ -1,7 +1,7 @@
 import pytest
 
-from omni_bench.config.compose import compose
 from omni_bench.errors import ConfigError
+from omni_bench.run.config.compose import compose
 
 OPEN = "load=open_loop"
 SEARCH = "load=rate_search"

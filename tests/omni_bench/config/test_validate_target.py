@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import TargetConfig
-from omni_bench.config.validate_target import validate_target
 from omni_bench.errors import ConfigError
+from omni_bench.records.config import TargetConfig
+from omni_bench.run.config.compose import compose
+from omni_bench.run.config.validate_target import validate_target
 
 EXTERNAL = {"kind": "external", "url": "http://127.0.0.1:1"}
 COMMAND = {"kind": "command", "command": "serve {port}"}

@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 import soundfile
 
-from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets import bundled
 from omni_bench.datasets.bundled import bundled_locales, bundled_names, count_rows, read_bundled
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import DatasetError
+from omni_bench.records.config import DatasetConfig
 
 
 @pytest.fixture(scope="module")

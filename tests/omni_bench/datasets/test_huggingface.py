@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 import soundfile
 
-from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets import huggingface
 from omni_bench.datasets.huggingface import read_huggingface
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import DatasetError
+from omni_bench.records.config import DatasetConfig
 
 ROWS = {"id": ["a", "b"], "text": [" One. ", "Two."], "ref_text": ["Ref.", None]}
 

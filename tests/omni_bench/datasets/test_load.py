@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets.load import list_datasets, load_prompts, prompts_sha256, shuffled_order
 from omni_bench.errors import DatasetError
+from omni_bench.records.config import DatasetConfig
 
 
 @pytest.fixture

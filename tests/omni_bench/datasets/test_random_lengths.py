@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.config.schema import DatasetConfig
 from omni_bench.datasets.bundled import bundled_texts
 from omni_bench.datasets.load import load_prompts
 from omni_bench.datasets.random_lengths import ROWS, read_random
 from omni_bench.errors import DatasetError
+from omni_bench.records.config import DatasetConfig
 
 
 def texts(count=300, seed=0, low=5, high=40):

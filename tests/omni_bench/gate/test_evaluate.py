@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.errors import ComparabilityError, ConfigError
-from omni_bench.gate.night import gate_night
-from omni_bench.gate.result import Outcome, Status
-from omni_bench.history.database import History
-from omni_bench.history.records import ADVISORY, Role
+from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.gate.result import Outcome, Status
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.records import ADVISORY, Role
 
 
 @pytest.fixture

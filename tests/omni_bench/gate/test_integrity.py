@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.gate.integrity import check_integrity, failed, not_measured
+from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
 
 HARD = (
     "3 of 32 requests gave invalid audio (silent 3)",

@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from omni_bench.gate.document import to_document
-from omni_bench.gate.github import annotations, append_summary, in_actions
-from omni_bench.gate.junit import render_junit
-from omni_bench.gate.markdown import HEADERS, render_gate, series_rows, verdict_line
-from omni_bench.gate.night import gate_night
-from omni_bench.history.records import Role
+from omni_bench.nightly.gate.document import to_document
+from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
+from omni_bench.nightly.gate.junit import render_junit
+from omni_bench.nightly.gate.markdown import HEADERS, render_gate, series_rows, verdict_line
+from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.history.records import Role
 
 NASTY = "bad | <b>audio</b>\x00\x1b[31m ::error::\nnext % line, a:b"
 

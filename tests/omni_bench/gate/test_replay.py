@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.gate.replay import Nights, replay
-from omni_bench.gate.result import Outcome, Status
+from omni_bench.nightly.gate.replay import Nights, replay
+from omni_bench.nightly.gate.result import Outcome, Status
 
 
 @pytest.mark.slow

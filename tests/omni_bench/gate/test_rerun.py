@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.gate.rerun import rerun_command, run_again
-from omni_bench.history.records import Role
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.nightly.gate.rerun import rerun_command, run_again
+from omni_bench.nightly.history.records import Role
+from omni_bench.records.run_folder import RunFolder
 
 STORED = ("omni-bench", "run", "scenario=smoke", "hydra.run.dir=/old", "client.voice=it's")
 

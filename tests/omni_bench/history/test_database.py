@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.history.database import Alarm, History
-from omni_bench.history.records import Role
+from omni_bench.nightly.history.database import Alarm, History
+from omni_bench.nightly.history.records import Role
 
 
 def test_a_run_comes_back_as_it_went_in(made, tmp_path):
@@ -123,7 +123,7 @@ import importlib.util, sys
 from pathlib import Path
 spec = importlib.util.spec_from_file_location("night_factory", sys.argv[1])
 made = importlib.util.module_from_spec(spec); spec.loader.exec_module(made)
-from omni_bench.history.database import History
+from omni_bench.nightly.history.database import History
 for number in range(int(sys.argv[3]), int(sys.argv[3]) + 12):
     with History(Path(sys.argv[2])) as history:
         history.add(made.night(number)); history.add(made.night(1))

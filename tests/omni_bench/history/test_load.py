@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.history.load import load_record, load_records
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.nightly.history.load import load_record, load_records
+from omni_bench.records.run_folder import RunFolder
 
 
 @pytest.fixture

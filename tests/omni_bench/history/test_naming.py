@@ -8,8 +8,8 @@ import pytest
 
 from omni_bench.compare.keys import schema_defaults
 from omni_bench.errors import StoreError
-from omni_bench.history import records
-from omni_bench.history.database import Alarm, History
+from omni_bench.nightly.history import records
+from omni_bench.nightly.history.database import Alarm, History
 
 
 def as_version_1(path, old_name):
@@ -45,7 +45,7 @@ def test_runs_made_with_the_old_and_the_new_default_do_not_share_a_series(made, 
         pass
     defaults = dict(schema_defaults()) | {"load.burstiness": 2.0}
     monkeypatch.setattr(records, "schema_defaults", lambda: defaults)
-    monkeypatch.setattr("omni_bench.history.naming.schema_defaults", lambda: defaults)
+    monkeypatch.setattr("omni_bench.nightly.history.rows.schema_defaults", lambda: defaults)
     new_default = made.night(2, keys={"load.burstiness": 2.0})
     assert new_default.series == old_default.series, "each is at its time's default, which no name tells"
     with History(path) as history:

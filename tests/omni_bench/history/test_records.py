@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from omni_bench.compare.vllm_bench import group_results, read_result
-from omni_bench.history.load import load_records
-from omni_bench.history.records import ADVISORY, content_hash, record_of_bench, record_of_run, series_id
+from omni_bench.nightly.history.load import load_records
+from omni_bench.nightly.history.records import ADVISORY, content_hash, record_of_bench, record_of_run, series_id
 
 RESULT = {
     "date": "20261128-031500",

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.history import schema
+from omni_bench.nightly.history import schema
 
 
 def pragma(path, name):

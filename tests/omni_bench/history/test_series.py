@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from omni_bench.history.records import Role
-from omni_bench.history.series import equally_long, loads, series_of
+from omni_bench.nightly.history.records import Role
+from omni_bench.nightly.history.series import equally_long, loads, series_of
 
 
 def test_invalid_nights_and_missing_values_are_left_out(made):

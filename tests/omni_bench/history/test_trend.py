@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.history.database import Alarm, Baseline
-from omni_bench.history.plots import draw_trends
-from omni_bench.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
-from omni_bench.history.trend import commit_range, trends
+from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.plots import draw_trends
+from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
+from omni_bench.nightly.history.trend import commit_range, trends
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from omni_bench.clients.timeline import Timeline
 from omni_bench.load.closed_loop import run_closed_loop
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.timeline import Timeline
 
 
 class VirtualTime:

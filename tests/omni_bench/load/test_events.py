@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.clients.pool import WireOptions
-from omni_bench.clients.timeline import RequestError
 from omni_bench.errors import StoreError
+from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.events import (
     LevelDone,
     LevelJob,
@@ -18,8 +17,8 @@ from omni_bench.load.events import (
     event_from_dict,
     event_to_dict,
 )
-from omni_bench.load.lag import LoopLag
-from omni_bench.load.recording import unsent_timeline
+from omni_bench.records.recording import LoopLag, unsent_timeline
+from omni_bench.records.timeline import RequestError
 
 LAG = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=2.5, samples=7)
 DONE = LevelDone(

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from omni_bench.load.lag import LagSampler, LoopLag, fill_in, summarise_lag
+from omni_bench.load.lag import LagSampler, fill_in, summarise_lag
+from omni_bench.records.recording import LoopLag
 
 
 def test_missed_samples_are_filled_in():

@@ -8,13 +8,13 @@ import urllib.request
 
 import pytest
 
-from omni_bench.clients.abort import AbortSwitch
-from omni_bench.clients.exchange import Call
-from omni_bench.clients.openai_speech import send
-from omni_bench.clients.pool import WireOptions, open_session
-from omni_bench.clients.urls import speech_url
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.session import WireOptions, open_session
+from omni_bench.load.clients.urls import speech_url
 from omni_bench.load.null_server import NullServer, NullServerProcess, Pace, serving, tone
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=60.0)
 

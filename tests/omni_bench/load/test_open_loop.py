@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.clients.timeline import Timeline
 from omni_bench.load.open_loop import run_open_loop
-from omni_bench.load.plan import PlannedRequest
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.timeline import Timeline
 
 _spec = importlib.util.spec_from_file_location("virtual_time", Path(__file__).with_name("virtual_time.py"))
 virtual_time = importlib.util.module_from_spec(_spec)

@@ -7,16 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from omni_bench.clients.timeline_json import timeline_from_dict, timeline_to_dict
-from omni_bench.config.schema import LoadConfig
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.levels import Rate
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.null_server import Pace
-from omni_bench.load.plans import plan_levels, size_load
+from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.metrics.open_loop import open_loop_facts
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.config import LoadConfig
+from omni_bench.records.level import Rate
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
 
 # 0.6 s a request: at 25 requests a second some fifteen are in flight
 PACE = Pace(first_ms=300, interval_ms=100, chunk_ms=20, chunks=4)

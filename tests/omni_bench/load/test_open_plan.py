@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.levels import Rate
 from omni_bench.load.events import LevelJob
 from omni_bench.load.open_plan import OpenPlanner, level_schedules, probe_schedule
-from omni_bench.load.plans import plan_levels, size_load
+from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import make_job
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.level import Rate
+from omni_bench.records.prompt import Prompt
 
 CLIENT = ClientConfig(kind="openai_speech", seed=100)
 LOAD = LoadConfig(kind="open_loop", rate_hz=[2.0, 8.0], requests_per_level=12, warmup_requests=3, max_in_flight=7)

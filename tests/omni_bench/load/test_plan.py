@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.load.plan import build_level_plans, measured_requests, prompts_needed
+from omni_bench.load.closed_plan import build_level_plans, measured_requests, prompts_needed
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.prompt import Prompt
 
 CLIENT = ClientConfig(kind="openai_speech", seed=100)
 

@@ -329,9 +329,9 @@ def test_the_worker_dies_with_a_parent_that_is_killed(tmp_path):
         import sys
         from pathlib import Path
         import psutil
-        from omni_bench.config.schema import ClientConfig
+        from omni_bench.records.config import ClientConfig
         from omni_bench.load.events import RequestStarted
-        from omni_bench.load.plan import LevelPlan, PlannedRequest
+        from omni_bench.load.closed_plan import LevelPlan, PlannedRequest
         from omni_bench.load.runner import run_level
 
         def on_event(event):
@@ -361,9 +361,9 @@ def test_the_worker_survives_the_terminals_ctrl_c(tmp_path):
         """
         import json, os, signal, sys
         from pathlib import Path
-        from omni_bench.config.schema import ClientConfig
+        from omni_bench.records.config import ClientConfig
         from omni_bench.load.events import RequestFinished
-        from omni_bench.load.plan import LevelPlan, PlannedRequest
+        from omni_bench.load.closed_plan import LevelPlan, PlannedRequest
         from omni_bench.load.runner import LevelInterrupted, run_level
 
         def on_event(event):

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from omni_bench.config.schema import LoadConfig
 from omni_bench.load.search import bracket, is_precise, next_rate
+from omni_bench.records.config import LoadConfig
 
 
 def search(limit_hz, **settings):

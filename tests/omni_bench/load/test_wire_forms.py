@@ -13,13 +13,13 @@ from types import ModuleType
 import pytest
 from aiohttp import web
 
-from omni_bench.clients.forms import FORMS
-from omni_bench.config.schema import ClientConfig, LoadConfig
-from omni_bench.datasets.prompt import Prompt
-from omni_bench.load.plan import build_level_plans
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.load.runner import run_level
 from omni_bench.metrics.request import request_metrics
-from reference_impl.app import create_app
+from omni_bench.records.config import ClientConfig, LoadConfig
+from omni_bench.records.prompt import Prompt
+from reference_impl.http.app import create_app
 
 TEXTS = ["One sentence.", "And another one, with a comma.", "Hi!", "The last, at last."]
 SCRIPT = Path(__file__).parents[3] / "scripts" / "record_wire_forms.py"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.levels import Rate
+from omni_bench.records.level import Rate
+from omni_bench.records.timeline import RequestError, Timeline
 
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from voices import RATE, floats, speech
 
-from omni_bench.metrics.dropouts import abrupt_falls, abrupt_onsets, constant_runs, fall_db, onset_ratios
-from omni_bench.metrics.speech_level import active_rms
+from omni_bench.accuracy.signal.dropouts import abrupt_falls, abrupt_onsets, constant_runs, fall_db, onset_ratios
+from omni_bench.accuracy.signal.speech_level import active_rms
 
 LOUD = round(0.9 * RATE)  # within the third syllable (0.8 to 1.0 s)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from voices import RATE, floats, speech
 
-from omni_bench.metrics.edges import EdgeEvidence, clicks_by_level, edge_evidence, has_clicks
+from omni_bench.accuracy.signal.clicks import EdgeEvidence, clicks_by_level, edge_evidence, has_clicks
 
 EDGES = list(range(7680, 3 * RATE - 480, 7680))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from voices import speech
 
-from omni_bench.metrics.fingerprints import Match, audible_windows, extend, window_hashes
+from omni_bench.accuracy.signal.fingerprints import Match, audible_windows, extend, window_hashes
 
 
 @given(st.lists(st.integers(-3, 3), max_size=60), st.integers(1, 8))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import E2elFit, Slo, Warmup, e2el_fit, goodput, summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.records.recording import LoopLag
 
 SECOND = 24_000
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from voices import RATE, floats, speech
 
-from omni_bench.metrics.noise import noise_floor
-from omni_bench.metrics.speech_level import active_rms
+from omni_bench.accuracy.signal.noise import noise_floor
+from omni_bench.accuracy.signal.speech_level import active_rms
 
 
 def at_snr(snr_db, noise=None):

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.levels import Rate
 from omni_bench.metrics.level import Slo, goodput, summarise_level
 from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts, peak_in_flight
 from omni_bench.metrics.request import request_metrics
-from omni_bench.metrics.window import steady_window, throughput
+from omni_bench.metrics.throughput import steady_window, throughput
+from omni_bench.records.level import Rate
 
 MS = 1_000_000
 

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.levels import Rate
 from omni_bench.metrics.level import Slo
 from omni_bench.metrics.probe import judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.level import Rate
 
 
 def judged(timelines, **slo):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from voices import RATE, speech
 
-from omni_bench.metrics.fingerprints import Match
-from omni_bench.metrics.repeats import look_up, says_something_twice, self_matches, sentences
+from omni_bench.accuracy.signal.fingerprints import Match
+from omni_bench.accuracy.signal.repeats import look_up, says_something_twice, self_matches, sentences
 
 
 def repeats(samples):

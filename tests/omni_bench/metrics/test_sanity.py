@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from voices import RATE, speech
 
-from omni_bench.metrics.sanity import chunk_edges, level_findings, signal_findings
+from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signal_findings
 
 EDGES = list(range(7680, 3 * RATE - 480, 7680))
 LOUD = round(0.9 * RATE)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from voices import RATE, speech
 
-from omni_bench.metrics.shared_audio import Clip, SharedAudio, find_shared_audio, may_share
+from omni_bench.accuracy.signal.shared_audio import Clip, SharedAudio, find_shared_audio, may_share
 
 S = 1_000_000_000
 

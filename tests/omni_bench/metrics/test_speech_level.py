@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from voices import RATE, floats, speech
 
-from omni_bench.metrics.speech_level import active_rms, decibels
+from omni_bench.accuracy.signal.speech_level import active_rms, decibels
 
 
 def test_pauses_do_not_count():

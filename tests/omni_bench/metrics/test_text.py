@@ -8,7 +8,7 @@ import pytest
 
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
-from omni_bench.metrics.window import throughput
+from omni_bench.metrics.throughput import throughput
 
 BASE_NS = 5_000_000_000  # as of make_timeline
 

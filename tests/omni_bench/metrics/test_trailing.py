@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from voices import RATE, floats, speech
 
-from omni_bench.metrics.dropouts import abrupt_onsets
-from omni_bench.metrics.speech_level import active_rms
-from omni_bench.metrics.trailing import end_level_db, reaches_end, restarts_at_end, stops_at_full_level
+from omni_bench.accuracy.signal.dropouts import abrupt_onsets
+from omni_bench.accuracy.signal.speech_level import active_rms
+from omni_bench.accuracy.signal.trailing import end_level_db, reaches_end, restarts_at_end, stops_at_full_level
 
 QUIET_END = round(1.9 * RATE)  # in a pause
 LOUD = round(0.9 * RATE)

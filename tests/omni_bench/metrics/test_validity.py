@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.metrics.validity import INVALID_REASONS, audio_faults, delivery_faults, speaking_time
+from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS, audio_faults, delivery_faults, speaking_time
 
 RATE = 24_000
 TEXT = "x" * 42  # three seconds

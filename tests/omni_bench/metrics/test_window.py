@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.metrics.window import Throughput, audio_between, steady_window, throughput
+from omni_bench.metrics.throughput import Throughput, audio_between, steady_window, throughput
 
 MS = 10**6
 BASE = 5_000_000_000

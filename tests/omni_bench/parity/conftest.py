@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.parity.compare import Answer, Comparison, Words
+from omni_bench.accuracy.parity.compare import Answer, Comparison, Words
+from omni_bench.records.timeline import RequestError, Timeline
 
 FRAME, RATE_HZ, MS = 1920, 24000, 1_000_000
 

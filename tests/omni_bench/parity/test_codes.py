@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omni_bench.accuracy.parity.codes import CodePlace, codes_record, fetch_codes, first_code_difference, parse_codes
 from omni_bench.errors import ProtocolError
-from omni_bench.parity.codes import CodePlace, codes_record, fetch_codes, first_code_difference, parse_codes
 from omni_bench.targets.probe import Answer
 
 

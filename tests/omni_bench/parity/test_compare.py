@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.errors import StoreError
-from omni_bench.parity.compare import (
+from omni_bench.accuracy.parity.compare import (
     CODES,
     NO_AUDIO,
     PCM,
@@ -17,6 +16,7 @@ from omni_bench.parity.compare import (
     in_flight_at,
     sample_arrived_ns,
 )
+from omni_bench.errors import StoreError
 
 FRAME, MS = 1920, 1_000_000
 

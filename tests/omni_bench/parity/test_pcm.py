@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from omni_bench.accuracy.parity.pcm import ROUNDING_LSB, compare_pcm, read_samples
 from omni_bench.errors import StoreError
-from omni_bench.parity.pcm import ROUNDING_LSB, compare_pcm, read_samples
 
 
 def tone(samples: int = 4800) -> np.ndarray:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.load.plan import LevelPlan, PlannedRequest
-from omni_bench.load.recording import LevelRecording
-from omni_bench.parity.phase import ParityPhase, solo_level
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.recording import LevelRecording
+from omni_bench.run.parity import ParityPhase, solo_level
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from omni_bench.accuracy.parity.compare import Neighbour
+from omni_bench.accuracy.parity.records import comparison_of, comparison_record, parity_record
+from omni_bench.accuracy.parity.verdict import level_parity
 from omni_bench.errors import StoreError
-from omni_bench.parity.compare import Neighbour
-from omni_bench.parity.records import comparison_of, comparison_record, parity_record
-from omni_bench.parity.verdict import level_parity
 
 
 def test_a_comparison_survives_its_line(make_comparison, make_words):

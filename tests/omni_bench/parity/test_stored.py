@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from omni_bench.clients.timeline_json import timeline_to_dict
+from omni_bench.accuracy.parity.codes import codes_record
 from omni_bench.errors import StoreError
-from omni_bench.parity.codes import codes_record
-from omni_bench.parity.stored import read_answers
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.timeline_json import timeline_to_dict
+from omni_bench.selftest.stored_answers import read_answers
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.parity.verdict import CORRUPTED_LIMIT, is_mismatch, level_parity, mcnemar_p, parity_reasons
+from omni_bench.accuracy.parity.verdict import CORRUPTED_LIMIT, is_mismatch, level_parity, mcnemar_p, parity_reasons
 
 
 @pytest.fixture

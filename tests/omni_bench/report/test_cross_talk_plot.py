@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from matplotlib import image
 
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix
 from omni_bench.report.write import write_report
-from omni_bench.store.run_folder import RunFolder
 
 FOUND = {"hits": 2, "pairs": 9, "expected_false_hits": None, "null_pairs": 0, "null_hits": 0, "chance": 0.5}
 FOUND["first"] = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from omni_bench.accuracy.wer import score_utterance
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.write import write_report
-from omni_bench.store.run_folder import RunFolder
-from omni_bench.store.run_json import utterance_record
+from omni_bench.run.document import utterance_record
 
 
 def record(name, text, heard, forced=None, **more):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from omni_bench.report.console import notes
-from omni_bench.report.hearing import own_error_line, voices_line, voices_section
+from omni_bench.report.judge import own_error_line, voices_line, voices_section
 from omni_bench.report.markdown import render_report
-from omni_bench.store.run_json import utterance_record
+from omni_bench.run.document import utterance_record
 
 OWN = {"wer": 0.0125, "cer": 0.004, "utterances": 12, "words": 137}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from omni_bench.report.markdown import render_report
-from omni_bench.store.run_json import utterance_record
+from omni_bench.run.document import utterance_record
 
 
 def sections(report: str) -> dict[str, str]:

@@ -1,15 +1,15 @@
 import pytest
 
-from omni_bench.levels import Rate
-from omni_bench.load.lag import LoopLag
 from omni_bench.metrics.level import Slo, summarise_level
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.level import Rate
+from omni_bench.records.recording import LoopLag
 from omni_bench.report.console import notes, summary_table
 from omni_bench.report.markdown import render_report
 from omni_bench.report.open_loop import answer_line, open_loop_section, rate_search_section, search_lines, slo_line
 from omni_bench.report.plots import draw_plots
 from omni_bench.report.table import level_headers, level_rows
-from omni_bench.store.run_json import build_level, build_run
+from omni_bench.run.document import build_level, build_run
 
 SEARCH = {
     "ttfp_ms": 80.0,

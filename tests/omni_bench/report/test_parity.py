@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.parity.compare import Comparison, Neighbour, Words
-from omni_bench.parity.records import comparison_record, parity_record
-from omni_bench.parity.verdict import level_parity
+from omni_bench.accuracy.parity.compare import Comparison, Neighbour, Words
+from omni_bench.accuracy.parity.records import comparison_record, parity_record
+from omni_bench.accuracy.parity.verdict import level_parity
 from omni_bench.report.console import summary_table
 from omni_bench.report.markdown import render_report
 from omni_bench.report.parity import parity_section, place_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.report.slots import slots_of
+from omni_bench.report.cross_talk_plot import slots_of
 
 times = st.tuples(st.integers(0, 40), st.integers(1, 20)).map(lambda pair: (pair[0], sum(pair)))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.errors import StoreError
 from omni_bench.report.utterances import alignment_markdown, by_damage, is_rejected, rejected_table, utterance_table
-from omni_bench.store.run_json import utterance_record
+from omni_bench.run.document import utterance_record
 
 
 def record(name, text, heard, forced=None, audio=None):

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from omni_bench.clients.timeline_json import timeline_to_dict
 from omni_bench.errors import StoreError
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.timeline_json import timeline_to_dict
 from omni_bench.report.write import write_report
-from omni_bench.store.run_folder import RunFolder
-from omni_bench.store.run_json import utterance_record
+from omni_bench.run.document import utterance_record
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.roofline.share import HEADERS, Measured, cells, of_run, render, roofline
-from reference_impl.cost_model import Limits
-from reference_impl.presets import TINY
+from omni_bench.report.roofline import HEADERS, Measured, cells, of_run, render, roofline
+from reference_impl.model.presets import TINY
+from reference_impl.roofline.cost_model import Limits
 
 LIMITS = Limits(bytes_per_s=1e11, flop_per_s=1e12)
 

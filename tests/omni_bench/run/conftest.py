@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omni_bench.accuracy.clips import Transcript
-from omni_bench.accuracy.resolve import JudgeSpec
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import RunConfig
+from omni_bench.accuracy.asr.clips import Transcript
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
+from omni_bench.accuracy.signal.audio_faults import speaking_time
 from omni_bench.load.events import LoadEvent, RequestFinished, RequestStarted, WarmupDone
-from omni_bench.load.lag import LoopLag
-from omni_bench.load.plan import LevelPlan, PlannedRequest
-from omni_bench.load.recording import LevelRecording
-from omni_bench.metrics.validity import speaking_time
-from omni_bench.run import judging, orchestrate, prepare, redo
+from omni_bench.records.config import RunConfig
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.recording import LevelRecording, LoopLag
+from omni_bench.records.timeline import RequestError, Timeline
+from omni_bench.run import judging, orchestrate, prepare, rejudge
+from omni_bench.run.config.compose import compose
 from omni_bench.targets.base import TargetInfo
 
 RATE_HZ = 24000
@@ -207,7 +206,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
         return real(levels, *rest[:5], judging.transcribe)
 
     monkeypatch.setattr(orchestrate, "judge_levels", judge_levels)
-    monkeypatch.setattr(redo, "judge_levels", judge_levels)
+    monkeypatch.setattr(rejudge, "judge_levels", judge_levels)
     monkeypatch.setattr(judging, "transcribe", fake.transcribe)
     monkeypatch.setattr(prepare, "find_judge", lambda *_: SPEC)
     return fake

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omni_bench.accuracy.parity.codes import FetchedCodes
 from omni_bench.errors import AccuracyError, StoreError, TargetError
-from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted
-from omni_bench.parity.codes import FetchedCodes
-from omni_bench.run import alone, orchestrate, redo
-from omni_bench.run.alone import claims_determinism
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run import orchestrate, rejudge
+from omni_bench.run import parity as alone
 from omni_bench.run.orchestrate import run
+from omni_bench.run.parity import claims_determinism
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.redo import judge_again, redraw
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.rejudge import judge_again, redraw
 
 SOLO = ["solo-c2-0000", "solo-c2-0001", "solo-c2-0000-again", "solo-c2-0001-again", "solo-c2-0002"]
 
@@ -243,7 +244,7 @@ def test_another_judge_hears_the_requests_sent_alone_too(
 ):
     parity_config.output.save_audio = "all"
     run(parity_config, tmp_path / "run")
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     judge.mishears["solo-c2-0000"] = "quite another sentence than that"
     _, document = judge_again(tmp_path / "run", [], RunProgress())
     assert len(judge.heard) == 11

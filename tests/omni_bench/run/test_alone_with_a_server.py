@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from omni_bench.clients.urls import speech_url
-from omni_bench.parity.compare import compare_runs
-from omni_bench.parity.stored import read_answers
+from omni_bench.accuracy.parity.compare import compare_runs
+from omni_bench.load.clients.urls import speech_url
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.orchestrate import run
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.selftest.stored_answers import read_answers
 
 FRAME, CODEBOOKS = 1920, 16
 FRAMES_PER_S = 12.5

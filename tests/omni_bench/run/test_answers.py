@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.clients.forms import Asked
-from omni_bench.config.schema import ClientConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.load.clients.wire_forms import Asked
 from omni_bench.load.null_server import tone
-from omni_bench.load.recording import LevelRecording
-from omni_bench.run.answers import answer_faults, other_prompt_text, spoken_text
-from omni_bench.run.results import measure_level, measure_request, read_results, request_record, result_record
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.measure import answer_faults, measure_level, measure_request, other_prompt_text, spoken_text
+from omni_bench.run.stored_results import read_results, request_record, result_record
 
 PROMPT = Prompt("p", "What do you say?", None, None, "en")
 BOTH = Asked(audio=True, text=True, scripted=False)

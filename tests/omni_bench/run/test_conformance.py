@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.clients.timeline import Timeline
-from omni_bench.config.schema import ClientConfig
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.timeline import Timeline
 from omni_bench.run.conformance import NOT_REPEATABLE, Framing, describe, listed_models, warnings
 from omni_bench.targets.base import TargetInfo
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.run import prepare, redo
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run import prepare, rejudge
 from omni_bench.run.cross_talk import write_cross_talk
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.redo import judge_again, redraw
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.rejudge import judge_again, redraw
 
 VICTIM, SOURCE = "c2-0004", "c2-0002"
 
@@ -139,7 +139,7 @@ def test_another_judge_finds_anew(quiet, tmp_path, target, load, judge, judge_sp
     run(quiet, tmp_path / "run")
     texts = {record["request_id"]: record["text"] for record in lines(tmp_path / "run", "requests.jsonl")}
     judge.mishears[VICTIM] = texts[SOURCE]
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     with RunProgress() as progress:
         _, after = judge_again(tmp_path / "run", [], progress)
     assert after["levels"][0]["cross_talk"]["hits"] == 1

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omni_bench.accuracy import speaker_encoder
-from omni_bench.accuracy.clips import load_samples_16k
-from omni_bench.config.schema import ChecksConfig
-from omni_bench.datasets.prompt import Prompt
+from omni_bench.accuracy.asr.clips import load_samples_16k
+from omni_bench.accuracy.voices import encoder
 from omni_bench.errors import AccuracyError, DatasetError
-from omni_bench.run import hearing
+from omni_bench.records.config import ChecksConfig
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run import judging
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.redo import judge_again, redraw
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.rejudge import judge_again, redraw
 
 
 def stored_judge(folder):
@@ -36,11 +36,11 @@ def with_voices(config, monkeypatch):
         for clip in clips:
             load_samples_16k(clip)
         own, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-        return [hearing.VoicePrint(other if clip.request_id in strange else own, own, own) for clip in clips]
+        return [judging.VoicePrint(other if clip.request_id in strange else own, own, own) for clip in clips]
 
-    monkeypatch.setattr(speaker_encoder, "load_speaker_encoder", lambda: None)
-    monkeypatch.setattr(speaker_encoder, "describe_encoder", lambda: "encoder 1.0")
-    monkeypatch.setattr(hearing, "voice_prints", prints)
+    monkeypatch.setattr(encoder, "load_speaker_encoder", lambda: None)
+    monkeypatch.setattr(encoder, "describe_encoder", lambda: "encoder 1.0")
+    monkeypatch.setattr(judging, "voice_prints", prints)
     load = replace(config.load, requests_per_level=12)
     checks = replace(config.checks, speaker_similarity=True)
     dataset = replace(config.dataset, allow_repeats=True)
@@ -69,21 +69,21 @@ def test_judging_again_measures_it_again_or_keeps_that_of_the_same_judge(
     config.output.save_audio = "all"
     run(config, tmp_path / "run")
     first = stored_judge(tmp_path / "run")
-    monkeypatch.setattr("omni_bench.run.redo.find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr("omni_bench.run.rejudge.find_judge", lambda *_: judge_spec)
     judge_again(tmp_path / "run", [], RunProgress())
     assert stored_judge(tmp_path / "run") == first
 
     def gone(*_):
         raise DatasetError("the data set is gone")
 
-    monkeypatch.setattr(hearing, "load_prompts", gone)
+    monkeypatch.setattr(judging, "load_prompts", gone)
     judge_again(tmp_path / "run", [], RunProgress())
     assert stored_judge(tmp_path / "run")["own_wer"] == first["own_wer"]
     other = replace(judge_spec, sha256="1" * 64)
-    monkeypatch.setattr("omni_bench.run.redo.find_judge", lambda *_: other)
+    monkeypatch.setattr("omni_bench.run.rejudge.find_judge", lambda *_: other)
     judge_again(tmp_path / "run", [], RunProgress())
     facts = stored_judge(tmp_path / "run")
-    assert (facts["own_wer"], facts["own_wer_reason"]) == (None, hearing.DATA_SET_GONE)
+    assert (facts["own_wer"], facts["own_wer_reason"]) == (None, judging.DATA_SET_GONE)
 
 
 def test_utterances_carry_their_alignment(target, load, judge, config, tmp_path):
@@ -110,9 +110,9 @@ def test_the_recording_that_was_sent_is_the_anchor(target, load, judge, with_voi
     config, _ = with_voices
     config = replace(config, client=replace(config.client, send_reference=True))
     asked = []
-    real = hearing.compare_level
+    real = judging.compare_level
     monkeypatch.setattr(
-        hearing, "compare_level", lambda prints, anchors: asked.append(anchors) or real(prints, anchors)
+        judging, "compare_level", lambda prints, anchors: asked.append(anchors) or real(prints, anchors)
     )
     run(config, tmp_path / "run")
     assert len(asked) == 1 and len(asked[0]) == 12
@@ -124,7 +124,7 @@ def test_an_encoder_that_is_asked_for_and_missing_ends_the_run_before_it_begins(
     def missing():
         raise AccuracyError("speaker similarity: pip install it")
 
-    monkeypatch.setattr(speaker_encoder, "describe_encoder", missing)
+    monkeypatch.setattr(encoder, "describe_encoder", missing)
     asking = replace(config, checks=ChecksConfig(speaker_similarity=True))
     with pytest.raises(AccuracyError, match="pip install it"):
         run(asking, tmp_path / "run")
@@ -135,7 +135,7 @@ def test_an_encoder_that_is_asked_for_and_missing_ends_the_run_before_it_begins(
 
 def test_prompts_of_a_data_set_that_is_gone_are_none(config, monkeypatch):
     stored = {"provenance": {"prompts": {"count": 3}}}
-    assert len(hearing.prompts_again(config, stored)) == 3
-    assert all(isinstance(one, Prompt) for one in hearing.prompts_again(config, stored))
+    assert len(judging.prompts_again(config, stored)) == 3
+    assert all(isinstance(one, Prompt) for one in judging.prompts_again(config, stored))
     config.dataset.name = "no_such_set"
-    assert hearing.prompts_again(config, stored) == []
+    assert judging.prompts_again(config, stored) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.config.schema import TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.run import observed
 from omni_bench.run.observed import Observed, target_facts
 from omni_bench.targets.base import TargetInfo

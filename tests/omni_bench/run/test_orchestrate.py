@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from omni_bench.errors import AccuracyError, ConfigError, DatasetError, StoreError, TargetError
-from omni_bench.load.recording import LevelRecording
 from omni_bench.load.runner import LevelInterrupted
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import judging, orchestrate, prepare
-from omni_bench.run.finish import JUDGING_DID_NOT_FINISH
 from omni_bench.run.orchestrate import run
-from omni_bench.store.run_folder import RunFolder
+from omni_bench.run.write import JUDGING_DID_NOT_FINISH
 
 
 def read(run_dir: Path) -> dict[str, Any]:

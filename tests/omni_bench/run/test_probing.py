@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.records.prompt import Prompt
 from omni_bench.run import probing
+from omni_bench.run.config.compose import compose
 from omni_bench.run.probing import LONG, SHORT, injected, probe_server
 from omni_bench.targets.base import TargetInfo
 

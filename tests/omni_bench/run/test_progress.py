@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from omni_bench.clients.timeline import RequestError, Timeline
 from omni_bench.load.events import RequestFinished, WarmupDone
-from omni_bench.load.plan import LevelPlan, PlannedRequest
+from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run import progress as progress_module
 from omni_bench.run.progress import RunProgress
 

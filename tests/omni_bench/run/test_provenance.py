@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from omni_bench import __version__
+from omni_bench.records.schema import run_schema
 from omni_bench.run import provenance as module
 from omni_bench.run.provenance import cpu_model, hardware, harness, package_version, provenance, software
-from omni_bench.store.schema import run_schema
 
 
 def test_the_parts_are_those_of_the_schema(config):

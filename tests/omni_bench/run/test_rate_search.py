@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from omni_bench.clients.timeline import RequestError
 from omni_bench.compare.load import load_run
-from omni_bench.config.compose import compose
 from omni_bench.errors import StoreError
-from omni_bench.levels import Rate, level_of
-from omni_bench.load.recording import LevelRecording
 from omni_bench.metrics.slo import Slo
+from omni_bench.records.level import Rate, level_of
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.timeline import RequestError
 from omni_bench.run import orchestrate
+from omni_bench.run.config.compose import compose
 from omni_bench.run.orchestrate import run
 from omni_bench.run.rate_search import search_record, slo_of
-from omni_bench.run.redo import redraw
+from omni_bench.run.rejudge import redraw
 
 FAST = ("scenario=smoke", "output.plots=false", "asr=none", "checks.signal=false", "load.warmup_requests=2")
 FAST += ("target.probe=false",)

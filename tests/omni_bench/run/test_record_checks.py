@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from omni_bench.clients.timeline_json import timeline_from_dict
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
-from omni_bench.run.record_checks import check_values
-from omni_bench.run.results import measure_request, result_record
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline_json import timeline_from_dict
+from omni_bench.run.measure import measure_request
+from omni_bench.run.stored_results import check_values, result_record
 
 
 @pytest.fixture

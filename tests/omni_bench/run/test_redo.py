@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.commands.report import report_command
+from omni_bench.commands.stored_runs import report_command
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.runner import LevelInterrupted
-from omni_bench.run import orchestrate, redo
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.schema import SCHEMA_VERSION
+from omni_bench.run import orchestrate, rejudge
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.redo import judge_again, redraw
-from omni_bench.store.run_folder import RunFolder
-from omni_bench.store.schema import SCHEMA_VERSION
+from omni_bench.run.rejudge import judge_again, redraw
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def finished(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
     judge.mishears["c2-0004"] = "something else entirely"
     run(config, tmp_path / "run")
 
-    monkeypatch.setattr(redo, "find_judge", lambda asr, *_: replace(judge_spec, name=f"fake {asr.model}"))
+    monkeypatch.setattr(rejudge, "find_judge", lambda asr, *_: replace(judge_spec, name=f"fake {asr.model}"))
     return tmp_path / "run"
 
 
@@ -201,7 +201,7 @@ def test_a_limit_is_applied_anew(finished):
 
 
 def test_a_run_whose_judge_died_becomes_valid(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     judge.error = AccuracyError("a judging process died")
     with pytest.raises(AccuracyError):
         run(config, tmp_path / "run")
@@ -213,7 +213,7 @@ def test_a_run_whose_judge_died_becomes_valid(config, tmp_path, target, load, ju
 def test_a_run_that_was_interrupted_in_its_load_phase_can_be_judged(
     config, tmp_path, target, load, judge, judge_spec, monkeypatch
 ):
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     load.spoil["c2-0005"] = "cancelled"
 
     def interrupted(plan, **named):
@@ -247,7 +247,7 @@ def test_a_run_of_schema_1_0_can_be_drawn_again(finished):
 def test_a_run_without_a_judge_gets_one(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
     config.asr.kind, config.output.save_audio = "none", "all"
     monkeypatch.setattr("omni_bench.run.prepare.find_judge", lambda *_: None)
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     assert run(config, tmp_path / "run").run["provenance"]["judge"] is None
     redraw(tmp_path / "run")  # its lack of utterances is no damage
     assert again(tmp_path / "run")["levels"][0]["accuracy"]["wer"] == 0
@@ -256,7 +256,7 @@ def test_a_run_without_a_judge_gets_one(config, tmp_path, target, load, judge, j
 def test_the_report_says_how_a_run_was_judged_later(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
     config.asr.kind, config.output.save_audio = "none", "all"
     monkeypatch.setattr("omni_bench.run.prepare.find_judge", lambda *_: None)
-    monkeypatch.setattr(redo, "find_judge", lambda *_: judge_spec)
+    monkeypatch.setattr(rejudge, "find_judge", lambda *_: judge_spec)
     command = ["omni-bench", "run", "scenario=smoke", "asr=none", "output.save_audio=all"]
     run(config, tmp_path / "run", command)
     report, own = tmp_path / "run" / "report.md", " ".join(command)

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omni_bench.clients.timeline import RequestError, Timeline
-from omni_bench.config.schema import RunConfig
+from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.metrics.request import request_metrics
-from omni_bench.metrics.shared_audio import SharedAudio
-from omni_bench.run.results import RequestResult
-from omni_bench.run.signal_checks import is_shared_form, shared_from, shared_records, speaks, with_signal_faults
+from omni_bench.records.config import RunConfig
+from omni_bench.records.timeline import RequestError, Timeline
+from omni_bench.run.level_result import RequestResult
+from omni_bench.run.signal_checks import speaks, with_signal_faults
+from omni_bench.run.stored_results import is_shared_form, shared_from, shared_records
 
 SHARED = SharedAudio("victim", "owner", 0.5, 1.25, 0.375)
 

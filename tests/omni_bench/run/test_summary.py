@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from omni_bench.run.summary import print_summary
+from omni_bench.report.console import print_summary
 
 
 def test_the_table_the_verdict_and_the_report_are_on_stdout_and_not_squeezed(runs, tmp_path, capsys):

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from omni_bench.datasets.prompt import Prompt
 from omni_bench.errors import StoreError
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.warmup import WarmupRequest, read_warmup, warmup_requests, write_warmup
-from omni_bench.store.run_folder import RunFolder
 
 REQUEST = WarmupRequest("c2-w0000", "p1", 2, 10, 20, "Spoken text.", "Reference text.", "en")
 

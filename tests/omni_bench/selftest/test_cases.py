@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.config.compose import compose
 from omni_bench.errors import ConfigError
+from omni_bench.run.config.compose import compose
 from omni_bench.selftest.cases import NEEDS_AB, all_faults, chosen_faults, clean_case
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from reference_impl.faults.catalogue import FAULTS
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from omni_bench.accuracy.parity.compare import Comparison
 from omni_bench.accuracy.wer import score_utterance
-from omni_bench.parity.compare import Comparison
 from omni_bench.selftest.detectors import alarms_of, slower
 from omni_bench.selftest.evidence import Answer
 

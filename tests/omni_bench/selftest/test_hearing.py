@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omni_bench.accuracy.clips import Clip, Transcript
-from omni_bench.accuracy.resolve import JudgeSpec
-from omni_bench.config.schema import AsrConfig
+from omni_bench.accuracy.asr.clips import Clip, Transcript
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.errors import AccuracyError
-from omni_bench.selftest import hearing
+from omni_bench.records.config import AsrConfig
+from omni_bench.selftest import judging
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def ear(monkeypatch):
         assert len(set(asked[-1])) == len(asked[-1])
         return [Transcript(clip.request_id, f"heard {np.asarray(clip.pcm16).sum()}", -0.1, 0.0) for clip in clips]
 
-    monkeypatch.setattr(hearing, "transcribe", transcribe)
-    made = hearing.Ear(AsrConfig(kind="whisper"), object.__new__(JudgeSpec), "en")
+    monkeypatch.setattr(judging, "transcribe", transcribe)
+    made = judging.Ear(AsrConfig(kind="whisper"), object.__new__(JudgeSpec), "en")
     made.asked = asked
     return made
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.config.compose import compose
 from omni_bench.datasets.seed_tts import read_seed_tts
-from omni_bench.load.plan import prompts_needed
+from omni_bench.load.closed_plan import prompts_needed
+from omni_bench.run.config.compose import compose
 from omni_bench.selftest.plan import FULL, LONGEST_CHARS, QUICK, SHORTEST_CHARS, write_prompts
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.run.finish import INTERRUPTED
+from omni_bench.run.config.compose import compose
+from omni_bench.run.write import INTERRUPTED
 from omni_bench.selftest import soundness
 from omni_bench.selftest.cases import chosen_faults, clean_case
 from omni_bench.selftest.evidence import ALONE, Answer
@@ -87,7 +87,7 @@ def test_nothing_counts_as_caught_that_was_not_there(name, described, right):
     ],
 )
 def test_an_interrupted_run_did_not_come_to_its_end_though_it_has_a_run_json(tmp_path, monkeypatch, reasons, ended):
-    monkeypatch.setattr("omni_bench.store.run_folder.validate_run", lambda run, where: None)
+    monkeypatch.setattr("omni_bench.records.run_folder.validate_run", lambda run, where: None)
     (tmp_path / "run.json").write_text(json.dumps({"invalid_reasons": reasons}))
     assert came_to_its_end(tmp_path) is ended
 
@@ -99,7 +99,7 @@ def test_no_run_and_a_broken_one_did_not_come_to_their_end(tmp_path):
 
 
 def test_settings_of_another_self_test(tmp_path, monkeypatch):
-    monkeypatch.setattr("omni_bench.store.run_folder.validate_run", lambda run, where: None)
+    monkeypatch.setattr("omni_bench.records.run_folder.validate_run", lambda run, where: None)
     config = compose([*PLAN.overrides(0, tmp_path), "target.chaos=cut"])
     stored = json.loads(json.dumps(soundness.asdict(config)))
     (tmp_path / "run.json").write_text(json.dumps({"provenance": {"config": stored}}))

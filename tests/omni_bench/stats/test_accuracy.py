@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from omni_bench.stats.accuracy import compare_flags, wer_difference
+from omni_bench.compare.stats.accuracy import compare_flags, wer_difference
 
 
 def flags(true, of=100):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.stats.drift import MIN_SEGMENT, best_gains, change_points, energy_cost, permutation_p
+from omni_bench.compare.stats.drift import MIN_SEGMENT, best_gains, change_points, energy_cost, permutation_p
 
 
 def energy_distance(left, right):

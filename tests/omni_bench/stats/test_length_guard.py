@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.levels import Rate
-from omni_bench.stats.length_guard import (
+from omni_bench.compare.stats.length_guard import (
     LEVEL_MEANS,
     PER_REQUEST,
     PRIMARIES,
@@ -14,6 +13,7 @@ from omni_bench.stats.length_guard import (
     length_guard,
     length_guard_by_means,
 )
+from omni_bench.records.level import Rate
 
 
 def lengths(scale=1.0, *, levels=(1, 4), prompts=10):

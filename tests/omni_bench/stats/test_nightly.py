@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from omni_bench.stats.nightly import prediction
+from omni_bench.compare.stats.nightly import prediction
 
 NIGHTS = [0.01 * ((-1) ** i) for i in range(12)]
 

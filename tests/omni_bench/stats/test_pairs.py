@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.stats.pairs import (
+from omni_bench.compare.stats.pairs import (
     averaged_over_levels,
     common_levels,
     intercept_effect,

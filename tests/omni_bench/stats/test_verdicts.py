@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from omni_bench.stats.verdicts import (
+from omni_bench.compare.stats.verdicts import (
     VERDICTS,
     Plan,
     Verdict,

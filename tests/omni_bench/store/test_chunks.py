@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.store.chunks import read_chunks, write_chunks
+from omni_bench.records.chunks import read_chunks, write_chunks
 
 
 @pytest.fixture

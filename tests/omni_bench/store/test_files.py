@@ -9,7 +9,7 @@ import os
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.store.files import store_error, to_json, write_atomically
+from omni_bench.records.files import store_error, to_json, write_atomically
 
 
 def test_atomic_write_replaces_and_leaves_nothing_else(tmp_path):

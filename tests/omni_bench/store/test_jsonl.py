@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omni_bench.errors import StoreError
-from omni_bench.store.jsonl import JsonLinesWriter, read_json_lines
+from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 
 RECORDS = [{"id": "a", "text": "né\nw"}, {"id": "b", "n": [1, 2]}]
 

@@ -12,7 +12,7 @@ import pytest
 import soundfile
 
 from omni_bench.errors import StoreError
-from omni_bench.store.run_folder import RunFolder, safe_name
+from omni_bench.records.run_folder import RunFolder, safe_name
 
 
 @pytest.fixture

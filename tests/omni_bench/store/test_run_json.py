@@ -10,7 +10,7 @@ from omni_bench.errors import StoreError
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
 from omni_bench.report.utterances import score_of
-from omni_bench.store.run_json import build_level, build_run, utterance_record
+from omni_bench.run.document import build_level, build_run, utterance_record
 
 
 def build(runs, timelines, **arguments):

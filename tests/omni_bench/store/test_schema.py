@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.store.schema import SCHEMA_VERSION, run_schema, validate_run
+from omni_bench.records.schema import SCHEMA_VERSION, run_schema, validate_run
 
 
 def nodes(schema, path="$"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from omni_bench.config.schema import TargetConfig
+from omni_bench.records.config import TargetConfig
 
 FAKE_CLI = Path(__file__).with_name("fake_speech_cli.py")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from omni_bench.chaos.catalogue import WIRE_FAULTS
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import RunConfig, TargetConfig
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.run.config.compose import compose
 from omni_bench.run.orchestrate import run
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.chaos import ChaosTarget, proxy_command
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.create import create_target
 from omni_bench.targets.probe import free_port, get
 
@@ -81,7 +81,7 @@ def make(served, tmp_path):
 
 
 def proxies():
-    return [child for child in psutil.Process().children() if "omni_bench.chaos" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "omni_bench.targets.chaos_proxy" in child.cmdline()]
 
 
 def test_it_stands_before_the_target_and_says_so(make, served, tmp_path, capsys):
@@ -134,7 +134,7 @@ def test_a_proxy_that_does_not_start_stops_the_target(make, monkeypatch):
 
 def test_the_command_line():
     command = proxy_command("http://127.0.0.1:1", "stall", 42)
-    assert command[:4] == [sys.executable, "-P", "-m", "omni_bench.chaos"]
+    assert command[:4] == [sys.executable, "-P", "-m", "omni_bench.targets.chaos_proxy"]
     options = dict(zip(command[4::2], command[5::2], strict=True))
     assert options == {
         "--upstream": "http://127.0.0.1:1",

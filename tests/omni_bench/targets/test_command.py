@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.config.schema import RunConfig, TargetConfig
 from omni_bench.errors import TargetError
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.run.config.compose import compose
 from omni_bench.targets import command as command_module
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
@@ -151,7 +151,7 @@ def test_a_harness_that_was_killed_leaves_no_server(tmp_path):
     """kill -9 of who launched it: nobody calls stop."""
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from omni_bench.config.schema import TargetConfig\n"
+        "from omni_bench.records.config import TargetConfig\n"
         "from omni_bench.targets.command import CommandTarget\n"
         f"command = '{{python}} {FAKE_SERVER} {{port}} grandchild:{tmp_path}/child'\n"
         f"target = CommandTarget(TargetConfig(kind='command', command=command), Path('{tmp_path}/log'))\n"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from omni_bench.config.schema import TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets import command as command_module
 from omni_bench.targets import gpus, preflight
 from omni_bench.targets.command import CommandTarget

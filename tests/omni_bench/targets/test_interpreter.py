@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from omni_bench.config.schema import ReferenceConfig, TargetConfig
 from omni_bench.errors import TargetError
+from omni_bench.records.config import ReferenceConfig, TargetConfig
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.reference import ReferenceTarget, server_command
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from omni_bench.config.schema import TargetConfig
-from omni_bench.config.validate_target import NAMED_SERVERS
 from omni_bench.errors import TargetError
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets.command import CommandTarget
+from omni_bench.targets.create import NAMED_SERVERS
 from omni_bench.targets.launch import launch_command, launch_env
+from omni_bench.targets.named_servers import SERVERS
 from omni_bench.targets.preflight import PROBLEM, check_target, preflight
-from omni_bench.targets.servers import SERVERS
 
 KINDS = ("vllm_omni", "sglang_omni", "command")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -185,7 +185,7 @@ def test_a_harness_that_was_killed_leaves_no_server(fake_environment, tmp_path):
     config = fake_environment.target("vllm_omni", "stray orphan ignore-term")
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from omni_bench.config.schema import TargetConfig\n"
+        "from omni_bench.records.config import TargetConfig\n"
         "from omni_bench.targets.command import CommandTarget\n"
         f"target = CommandTarget(TargetConfig(kind='vllm_omni', model={config.model!r}, python={config.python!r}, "
         f"env={config.env!r}, stop_timeout_s=60), Path({str(tmp_path / 'log')!r}))\n"

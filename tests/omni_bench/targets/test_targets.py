@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from omni_bench.config.schema import ReferenceConfig, RunConfig, TargetConfig
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.config import ReferenceConfig, RunConfig, TargetConfig
 from omni_bench.targets import reference as reference_module
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
@@ -21,7 +21,7 @@ from omni_bench.targets.external import ExternalTarget
 from omni_bench.targets.probe import Answer, free_port, get
 from omni_bench.targets.process import ServerProcess
 from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, server_command
-from reference_impl.server import _listen
+from reference_impl.http.server import _listen
 from reference_impl.settings import ServerSettings
 
 FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
@@ -156,7 +156,7 @@ def test_the_real_server_logs_its_address():
     records = []
     handler = logging.Handler()
     handler.emit = records.append
-    logger = logging.getLogger("reference_impl.server")
+    logger = logging.getLogger("reference_impl.http.server")
     logger.addHandler(handler)
     level = logger.level
     logger.setLevel(logging.INFO)

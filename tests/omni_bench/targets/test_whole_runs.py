@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-from omni_bench.config.compose import compose
 from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.config.compose import compose
 from omni_bench.run.orchestrate import run
-from omni_bench.store.run_folder import RunFolder
 from omni_bench.targets.probe import free_port
 
 FAST = (

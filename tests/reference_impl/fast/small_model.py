@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import Model
-from reference_impl.config import ModelConfig, PredictorConfig, TalkerConfig, TransformerConfig
-from reference_impl.presets import QWEN3_TTS_1_7B, TINY
-from reference_impl.prompt import Prompt
-from reference_impl.random_weights import random_model
-from reference_impl.sampling import request_uniforms
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.config import ModelConfig, PredictorConfig, TalkerConfig, TransformerConfig
+from reference_impl.model.presets import QWEN3_TTS_1_7B, TINY
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Prompt
 from reference_impl.settings import ServerSettings
 
 MAX_SEQ_LEN = 160

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.audio_queue import AudioJob
+from reference_impl.engine.code2wav_worker import AudioJob
 from reference_impl.engine_api import AudioChunk, Finished
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast import audio
+from reference_impl.engine.cuda import audio
 
 WAIT_S = 60.0
 HOP = 4

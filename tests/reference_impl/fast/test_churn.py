@@ -17,20 +17,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference_impl.audio_queue import AudioJob
-from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import Model
-from reference_impl.config import CodecControl, ReleasedTextConfig
-from reference_impl.engine import Engine
+from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.engine import Engine
 from reference_impl.engine_api import AudioChunk, EngineDead, Failed, Finished, QueueFull, SpeechRequest
-from reference_impl.loading import Origin
-from reference_impl.random_weights import random_model
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.from_settings import Origin
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.config import CodecControl, ReleasedTextConfig
 from reference_impl.settings import ServerSettings
-from reference_impl.streaming import AudioWorker
 from tests.reference_impl.fast.small_model import small_config, small_model
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.batch import FullStepBatch
+from reference_impl.engine.cuda.batch import FullStepBatch
 
 ROWS, MAX_SEQ_LEN, MAX_FRAMES, HOP, PATIENCE_S = 5, 96, 256, 1920, 60.0
 WORDS = ("every tide returns", "a", "slow boats wait", "nobody asked them why", "go", "one grey gull calls again")

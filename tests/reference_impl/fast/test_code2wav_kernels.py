@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.code2wav import Code2Wav
-from reference_impl.code2wav_layers import SnakeBeta
-from reference_impl.config import Code2WavConfig
-from reference_impl.predictor_strategies import bucket
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.code2wav_layers import SnakeBeta
+from reference_impl.model.config import Code2WavConfig
+from reference_impl.model.predictor_strategies import bucket
 from tests.reference_impl.fast.small_model import INTERPRETED
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
 import triton.language as tl
 
-from reference_impl.fast import audio, convolution
-from reference_impl.fast.code2wav import FastCode2Wav
+from reference_impl.engine.cuda import audio, convolution
+from reference_impl.engine.cuda.code2wav import FastCode2Wav
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
 CONFIG = Code2WavConfig(

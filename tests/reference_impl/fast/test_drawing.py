@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_impl.sampling import Draw
+from reference_impl.model.sampling import Draw
 from tests.reference_impl.fast.small_model import DEVICE, INTERPRETED, needs_kernels
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.drawing import FastDraw, draw_rest_kernel, key_bits
+from reference_impl.engine.cuda.drawing import FastDraw, draw_rest_kernel, key_bits
 
 pytestmark = needs_kernels
 # each row is a program of its own, and the interpreter runs them in turn; 23 and 63 do not divide 100: no number of the

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.presets import QWEN3_TTS_0_6B
-from reference_impl.random_weights import random_model
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.presets import QWEN3_TTS_0_6B
 from tests.reference_impl.fast.small_model import needs_cuda, small_model
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.audio import Code2WavGraphs
-from reference_impl.fast.code2wav import FastCode2Wav
+from reference_impl.engine.cuda.audio import Code2WavGraphs
+from reference_impl.engine.cuda.code2wav import FastCode2Wav
 
 pytestmark = needs_cuda
 HOP = 1920

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reference_impl.code2wav import SplitQuantizer, UpsampleStage
-from reference_impl.code2wav_layers import CausalConv, CausalTransposedConv, StreamState, WindowTransformer
-from reference_impl.presets import TINY
+from reference_impl.model.code2wav import SplitQuantizer, UpsampleStage
+from reference_impl.model.code2wav_layers import CausalConv, CausalTransposedConv, StreamState, WindowTransformer
+from reference_impl.model.presets import TINY
 from tests.reference_impl.fast.small_model import DEVICE, needs_kernels
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.code2wav import FastQuantizer, FastTransformer, FastUpsample
-from reference_impl.fast.gating import gate
+from reference_impl.engine.cuda.code2wav import FastQuantizer, FastTransformer, FastUpsample
+from reference_impl.engine.cuda.gating import gate
 
 pytestmark = needs_kernels
 SLOTS = 5

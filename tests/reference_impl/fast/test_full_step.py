@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from omni_bench.errors import ConfigError
-from reference_impl.batch import DecodeBatch
-from reference_impl.execution import execution_class
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.execution import execution_class
 from reference_impl.settings import ServerSettings
 from tests.reference_impl.fast.small_model import FRAMES, enter, needs_cuda, pad_vector, settings, small_model, steps
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.batch import FullStepBatch
+from reference_impl.engine.cuda.batch import FullStepBatch
 
 pytestmark = needs_cuda
 

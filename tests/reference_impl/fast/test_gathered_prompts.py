@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.batch import DecodeBatch
-from reference_impl.prompt import Prompt
-from reference_impl.random_weights import random_model
-from reference_impl.sampling import request_uniforms
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Prompt
 from reference_impl.settings import ServerSettings
 from tests.reference_impl.fast.small_model import INTERPRETED, MAX_SEQ_LEN, small_config
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.batch import FullStepBatch
-from reference_impl.fast.prefill import COUNTS, LENGTHS, MOST, PromptGraphs
+from reference_impl.engine.cuda.batch import FullStepBatch
+from reference_impl.engine.cuda.prefill import COUNTS, LENGTHS, MOST, PromptGraphs
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
 HIDDEN = 96

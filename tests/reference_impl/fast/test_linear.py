@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tests.reference_impl.fast.small_model import DEVICE, INTERPRETED, needs_kernels
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.linear import Tile, linear
+from reference_impl.engine.cuda.linear import Tile, linear
 
 pytestmark = needs_kernels
 EPS = 1e-6

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_impl.layers import RMSNorm, RotaryTable, rotate
+from reference_impl.model.layers import RMSNorm, RotaryTable, rotate
 from tests.reference_impl.fast.small_model import DEVICE, needs_kernels
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast.prefill import prompt_heads
+from reference_impl.engine.cuda.prefill import prompt_heads
 
 pytestmark = needs_kernels
 HEADS, KV_HEADS, DIM, LENGTH, SLOTS, MAX_LEN, EPS = 6, 3, 16, 7, 5, 12, 1e-6

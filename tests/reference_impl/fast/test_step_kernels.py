@@ -13,19 +13,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from reference_impl.batch import DecodeBatch
-from reference_impl.checkpoint import Model
-from reference_impl.config import PredictorConfig
-from reference_impl.prompt import Prompt
-from reference_impl.random_weights import random_model
-from reference_impl.sampling import request_uniforms
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.config import PredictorConfig
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Prompt
 from reference_impl.settings import ServerSettings
 from tests.reference_impl.fast.small_model import INTERPRETED, small_config
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
-from reference_impl.fast import step
-from reference_impl.fast.drawing import FastDraw
-from reference_impl.fast.step import FullStep, RowState
+from reference_impl.engine.cuda import step
+from reference_impl.engine.cuda.drawing import FastDraw
+from reference_impl.engine.cuda.step import FullStep, RowState
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
 GROUPS, CODES, END, VOCABULARY, HIDDEN, MAX_SEQ_LEN, MAX_FRAMES = 4, 16, 18, 24, 48, 24, 6

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from reference_impl.engine import Engine
+from reference_impl.engine.engine import Engine
 from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
 from reference_impl.faults.engines import faulty_engine
-from reference_impl.loading import Origin
+from reference_impl.loading.from_settings import Origin
 from reference_impl.settings import ServerSettings
 
 # chunks of 1, 2, 4, 8 frames and a last one

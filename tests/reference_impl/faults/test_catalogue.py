@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.config.compose import compose
-from omni_bench.config.validate import validate
 from omni_bench.errors import ConfigError
-from reference_impl.engine import Engine
+from omni_bench.run.config.compose import compose
+from omni_bench.run.config.validate import validate
+from reference_impl.build import build_engine
+from reference_impl.engine.engine import Engine
 from reference_impl.faults.catalogue import DETECTORS, FAULT_NAMES, FAULTS, MODEL, SPEED, fault_called
 from reference_impl.faults.engines import BATCHES, ENGINES, WORKERS, faulty_engine
-from reference_impl.server_metrics import ServerMetrics
+from reference_impl.http.metrics import ServerMetrics
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
 
 
 def test_every_entry_has_one_implementation_and_nothing_else_has():
@@ -38,7 +38,7 @@ def test_entries_are_complete_and_use_the_known_words():
 def test_the_catalogue_loads_without_pytorch_and_a_clean_engine_without_the_faults():
     program = (
         "import sys; import reference_impl.faults.catalogue; print('torch' in sys.modules);"
-        "import reference_impl.starting; print('reference_impl.faults.engines' in sys.modules)"
+        "import reference_impl.build; print('reference_impl.faults.engines' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["False", "False"]

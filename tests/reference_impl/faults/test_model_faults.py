@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.metrics.validity import audio_faults
+from omni_bench.accuracy.signal.audio_faults import audio_faults
 from reference_impl.faults.audio import GRAPH_FRAMES
 from reference_impl.faults.catalogue import FAULTS, MODEL
 
@@ -62,9 +62,9 @@ def test_broadcast_add_gives_every_row_the_rest_of_row_0(broken, expected):
 
 
 def test_broadcast_add_also_adds_the_text_of_row_0(small_config, small):
-    from reference_impl.batch import DecodeBatch
+    from reference_impl.engine.decode_batch import DecodeBatch
     from reference_impl.faults.batches import BroadcastBatch
-    from reference_impl.prompt import Prompt
+    from reference_impl.prompt.builder import Prompt
     from reference_impl.settings import ServerSettings
 
     hidden = small_config.talker.transformer.hidden_size

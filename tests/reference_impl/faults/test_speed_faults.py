@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from reference_impl.batch import DecodeBatch
+from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine_api import AudioChunk
 from reference_impl.faults import batches
 from reference_impl.faults.catalogue import FAULTS, SPEED

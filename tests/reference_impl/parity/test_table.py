@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from reference_impl.parity.table import TOLERANCE, Result, document, render
+from reference_impl.official_parity.table import TOLERANCE, Result, document, render
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.code2wav import Code2Wav
-from reference_impl.config import ModelConfig, TransformerConfig, config_from_json
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.config import ModelConfig, TransformerConfig, config_from_json
 from reference_impl.training import audio_pool
 from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
 from reference_impl.training.lm_model import LanguageModel

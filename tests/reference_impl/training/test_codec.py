@@ -9,17 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from reference_impl.code2wav import Code2Wav
-from reference_impl.code2wav_layers import SnakeBeta
+from reference_impl.model.code2wav import Code2Wav
+from reference_impl.model.code2wav_layers import SnakeBeta
 from reference_impl.training.codec import train_codec
 from reference_impl.training.codec_loss import ReconstructionLoss, mel_filters
-from reference_impl.training.codec_model import (
-    Quantiser,
-    TrainableSnake,
-    decode_latent,
-    make_trainable,
-    to_wave,
-)
+from reference_impl.training.codec_model import Quantiser, TrainableSnake, decode_latent, make_trainable, to_wave
 from reference_impl.training.codec_trainer import Codec, CodecSettings
 from reference_impl.training.encode import codes_path, encode_new, load_codec
 from reference_impl.training.released import load_base, load_code2wav

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from omni_bench.errors import DatasetError
-from reference_impl.config import config_from_json
+from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
+from reference_impl.model.config import config_from_json
+from reference_impl.prompt.characters import CharTokenizer
 from reference_impl.settings import ServerSettings
-from reference_impl.starting import build_engine
-from reference_impl.tokenizer import CharTokenizer
 from reference_impl.training import lm as lm_module
 from reference_impl.training.corpus import load_corpus, save_corpus
 from reference_impl.training.encode import codes_path

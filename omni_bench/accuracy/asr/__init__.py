@@ -1,0 +1,1 @@
+"""The judge: Whisper engines, and the processes that transcribe clips."""

@@ -1,0 +1,1 @@
+"""Where the judge's weights come from, and the check of their hashes."""

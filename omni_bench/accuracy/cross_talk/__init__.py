@@ -1,0 +1,1 @@
+"""Does an answer speak another request's words?"""

@@ -1,0 +1,1 @@
+"""Checks of the samples themselves, without a judge: clicks, dropouts, noise, copied or trailing audio."""

@@ -1,0 +1,1 @@
+"""Does a voice stay the same? (``checks.speaker_similarity``)"""

@@ -1,0 +1,300 @@
+"""The command ``omni-bench``. Heavy imports happen inside the subcommand that needs them."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+from omni_bench import __version__
+from omni_bench.commands.failures import guarded
+from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
+from omni_bench.errors import EXIT_USAGE
+
+EPILOG = """\
+examples:
+  omni-bench run scenario=qwen3_tts_c16     the main job: 16 concurrent requests against the bundled server
+  omni-bench run scenario=smoke             a quick look
+  omni-bench run --help                     groups, keys and Hydra's flags
+  omni-bench list
+
+exit codes: 0 finished and valid, 1 finished but a level is invalid, 2 usage or configuration,
+3 infrastructure (server, judge, disk), 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: no character ends a run after hours
+
+    def command() -> int:
+        code = _dispatch(arguments)
+        sys.stdout.flush()  # so that a reader that has gone is noticed here and not at exit
+        return code
+
+    return guarded(command)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    # `run` is a Hydra application with a command line of its own, past argparse.
+    if arguments[:1] == ["run"]:
+        from omni_bench.commands.run import run_command
+
+        return run_command(arguments[1:])
+    # Hydra's shell completion calls the program, not the subcommand.
+    if arguments[:1] in (["-sc"], ["--shell-completion"]):
+        pass
+
+        return complete(arguments, SUBCOMMANDS)
+    parsed = build_parser().parse_args(arguments)
+    if parsed.command is None:
+        build_parser().print_help()
+        return EXIT_USAGE
+    return _run_subcommand(parsed)
+
+
+def _run_subcommand(parsed: argparse.Namespace) -> int:
+    match parsed.command:
+        case "serve":
+            from omni_bench.commands.serve import serve_command
+
+            return serve_command(parsed.host, parsed.port, parsed.overrides)
+        case "report":
+            from omni_bench.commands.stored_runs import report_command
+
+            return report_command(parsed.runs)
+        case "judge":
+            from omni_bench.commands.stored_runs import judge_command
+
+            return judge_command(parsed.run, parsed.overrides)
+        case "roofline":
+            from omni_bench.commands.roofline import roofline_command
+
+            return roofline_command(
+                parsed.run,
+                parsed.overrides,
+                parsed.concurrency,
+                parsed.context,
+                parsed.chunk_frames,
+                parsed.frames if parsed.measure else None,
+            )
+        case "selftest":
+            from omni_bench.commands.selftest import selftest_command
+
+            return selftest_command(parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, parsed.resume)
+        case "compare":
+            from omni_bench.commands.compare import compare_command
+
+            return compare_command(
+                parsed.before, parsed.after, out=parsed.out, force=parsed.force, as_json=parsed.as_json
+            )
+        case "ab":
+            from omni_bench.commands.ab import ab_from_arguments
+
+            return ab_from_arguments(parsed)
+        case "history":
+            return run_history(parsed)
+        case "gate":
+            return run_gate(parsed)
+        case "list":
+            from omni_bench.commands.doctor import list_command
+
+            return list_command()
+        case "doctor":
+            from omni_bench.commands.doctor import doctor_command
+
+            return doctor_command(parsed.overrides)
+        case command:
+            raise AssertionError(f"no such command: {command}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of everything but ``run``."""
+    parser = argparse.ArgumentParser(
+        prog="omni-bench",
+        description="Benchmarking and regression testing for streaming speech servers.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"omni-bench {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add(commands, "run", "one scenario: launch, drive, check, report (omni-bench run --help)", "run scenario=smoke")
+
+    serve = _add(
+        commands,
+        "serve",
+        "the reference server alone, in the foreground",
+        "serve --port 8091 reference.chunk_frames=4",
+    )
+    serve.add_argument("--host", default="127.0.0.1", help="address to bind (default: %(default)s)")
+    serve.add_argument("--port", type=_port, default=8091, help="port to bind (default: %(default)s)")
+    serve.add_argument("overrides", nargs="*", metavar="reference.KEY=VALUE", help="settings of the server")
+
+    report = _add(
+        commands,
+        "report",
+        "redraw report.md and the plots of finished runs from their raw data",
+        "report reports/runs/smoke/2026-01-31T12-00-00.000Z",
+    )
+    report.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its run.json")
+
+    judge = _add(
+        commands,
+        "judge",
+        "transcribe the stored audio of a run again (the run needs output.save_audio=all)",
+        "judge reports/runs/smoke/2026-01-31T12-00-00.000Z asr.model=base",
+    )
+    judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
+    judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge")
+
+    roofline = _add(
+        commands,
+        "roofline",
+        "the floor of the reference model on this device, and how near a run came to it",
+        "roofline reference.preset=qwen3_tts_1_7b reference.checkpoint=random",
+    )
+    roofline.add_argument("overrides", nargs="*", metavar="reference.KEY=VALUE", help="which shapes, device and dtype")
+    roofline.add_argument(
+        "--run", metavar="RUN", help="a run folder of this machine: its configuration, and its share of the limit"
+    )
+    roofline.add_argument("--concurrency", type=_count, nargs="+", metavar="C", help="default: 1 4 8 16 32")
+    roofline.add_argument(
+        "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
+    )
+    roofline.add_argument(
+        "--chunk-frames", type=_count, help="frames a reading of Code2Wav serves (default: reference.chunk_frames)"
+    )
+    roofline.add_argument(
+        "--measure", action="store_true", help="let the engine of this configuration speak, and compare"
+    )
+    roofline.add_argument(
+        "--frames", type=_count, default=50, help="of each utterance of --measure, at most (default: %(default)s)"
+    )
+
+    selftest = _add(
+        commands,
+        "selftest",
+        "inject every fault of the catalogue into the bundled server, and print which detector caught it",
+        "selftest --quick",
+    )
+    selftest.add_argument("--quick", action="store_true", help="one run of every fault, minutes on two CPU cores")
+    selftest.add_argument("--only", action="append", default=[], metavar="FAULT", help="this fault alone (repeatable)")
+    selftest.add_argument("--repeats", type=_count, metavar="N", help="runs of every fault (default: 3, quick 1)")
+    selftest.add_argument(
+        "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 1), at least --repeats"
+    )
+    selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
+    selftest.add_argument(
+        "--resume", action="store_true", help="go on in --out FOLDER, which it needs: runs that are there stay"
+    )
+
+    compare = _add(
+        commands,
+        "compare",
+        "a before/after table with verdicts for a pull request, from stored runs",
+        "compare reports/runs/before reports/runs/after --out reports/runs/before_after",
+    )
+    runs = "a run folder, a folder of runs, a pattern, results of vllm bench serve (JSON), or a comma list of these"
+    compare.add_argument("before", metavar="BEFORE", help=runs)
+    compare.add_argument("after", metavar="AFTER", help="as many runs; run i of each make pair i")
+    compare.add_argument("--out", metavar="FOLDER", help="write compare.md, compare.json and the plots there too")
+    compare.add_argument("--force", action="store_true", help="compare what is not comparable, under a banner")
+    compare.add_argument("--json", dest="as_json", action="store_true", help="print compare.json, not markdown")
+
+    ab = _add(
+        commands,
+        "ab",
+        "a before/after study: interleaved runs with fresh servers, then compare with verdicts",
+        "ab scenario=qwen3_tts before.reference.predictor=reprefill after.reference.predictor=kv_cache",
+        "ab scenario=qwen3_tts before=git:main after=git:.",
+        "ab before=http://127.0.0.1:8091 after=http://127.0.0.1:8092 client.model=NAME load.concurrency=[4,16]",
+        "ab before.command='serve-v1 --port {port}' after.command='serve-v2 --port {port}' client.model=NAME",
+        "ab --resume reports/runs/ab/2026-01-31T12-00-00.000Z",
+    )
+    ab.add_argument(
+        "words",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="before=, after=: an URL, git:REF (git:. is the working tree), a wheel, or a target; before.KEY=, "
+        "after.KEY=: settings of one arm (target.*, reference.*, or command=); pairs=5, seed=, extend=8 or off; all "
+        "else: settings of both, as for `run`",
+    )
+    ab.add_argument("--resume", metavar="FOLDER", help="go on with a study that was interrupted or killed")
+    ab.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/ab/<UTC time>)")
+    ab.add_argument("--environments", metavar="FOLDER", help="where git refs and wheels are installed, and found again")
+    ab.add_argument("--constraints", metavar="FILE", help="pip's constraints for both (default: each ref's own)")
+    ab.add_argument(
+        "--share-packages",
+        action="store_true",
+        help="install the server alone, and let it use the packages of this environment",
+    )
+
+    add_nightly_parsers(commands, _add)
+    _add(commands, "list", "scenarios, data sets and targets", "list")
+    doctor = _add(
+        commands,
+        "doctor",
+        "what this machine can run, and why not",
+        "doctor",
+        "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
+    )
+    doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
+    return parser
+
+
+def _add(commands: argparse._SubParsersAction, name: str, what: str, *examples: str) -> argparse.ArgumentParser:
+    lines = "\n".join(f"  omni-bench {example}" for example in examples)
+    return commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=f"example{'s' * (len(examples) > 1)}:\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r}: 0 (a free port) to 65535")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r}: 1 to 1000")
+    return int(text)
+
+
+SUBCOMMANDS = ("ab", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
+SUBCOMMANDS += ("selftest", "serve")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+# Shell completion: Hydra's own, for a program whose Hydra application is a subcommand.
+
+
+def complete(arguments: list[str], subcommands: Sequence[str]) -> int:
+    """Answer Hydra's script: subcommands first, then Hydra's completion of ``omni-bench run``."""
+    line = os.environ.get("COMP_LINE", "")
+    typed = re.match(r"(\s*\S+)\s+run\s(.*)", line, flags=re.DOTALL)
+    if line and typed is None:
+        words = line.split()[1:]
+        start = words[0] if words else ""
+        if len(words) <= 1 and not (words and line.endswith(" ")):
+            print(" ".join(name for name in subcommands if name.startswith(start)))
+        return 0
+    if typed is not None:
+        os.environ["COMP_LINE"] = f"{typed.group(1)} {typed.group(2)}"
+    from omni_bench.commands.run import run_command
+
+    return run_command(arguments)

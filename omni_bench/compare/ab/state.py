@@ -1,0 +1,118 @@
+"""What a study has come to, in ``ab.json``: written before and after every run, so that a killed one goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omni_bench.compare.ab.arms import Arm
+from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
+from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.errors import ConfigError, StoreError
+from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
+
+STATE_NAME, RUNS = "ab.json", "runs"
+SCHEMA_VERSION = "1.0"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a study ended. ``outcome``: of its comparison, None if there is none; ``why``: what cut it short."""
+
+    outcome: str | None
+    exit_code: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class StudyState:
+    """The whole of ab.json.
+
+    ``start``: the arm that begins, drawn by ``seed``. ``harness``: version and commit of omni-bench. ``resumed``:
+    numbers of the runs before which the study was resumed. ``ending``: None until it has ended.
+    """
+
+    command: tuple[str, ...]
+    started_utc: str
+    harness: Mapping[str, Any]
+    plan: Plan
+    seed: int
+    start: str
+    arms: tuple[Arm, Arm]
+    records: tuple[RunRecord, ...] = ()
+    resumed: tuple[int, ...] = ()
+    ending: Ending | None = None
+
+    def arm(self, name: str) -> Arm:
+        """The arm of this name."""
+        return self.arms[ARMS.index(name)]
+
+    def with_record(self, record: RunRecord) -> StudyState:
+        """The same with ``record`` added, or in the place of the one of its number."""
+        others = [one for one in self.records if one.number != record.number]
+        return replace(self, records=tuple(sorted((*others, record), key=lambda one: one.number)))
+
+    def write(self, folder: Path) -> None:
+        """Write ab.json. Raises StoreError."""
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            **asdict(replace(self, arms=())),
+            "arms": {arm.name: arm.to_json() for arm in self.arms},
+        }
+        data = to_json(document, STATE_NAME, indent=2) + b"\n"
+        write_atomically(folder / STATE_NAME, lambda path: path.write_bytes(data))
+
+    @classmethod
+    def read(cls, folder: Path) -> StudyState:
+        """The study of ``folder``. Raises ConfigError if there is none, StoreError if it is damaged."""
+        path = folder / STATE_NAME
+        if not path.is_file():
+            raise ConfigError(f"{folder} is not the folder of a study: it has no {STATE_NAME}")
+        with os_errors_as_store_errors("read", path):
+            data = path.read_bytes()
+        try:
+            document = json.loads(data)
+            version = document["schema_version"]
+            if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+                raise StoreError(f"{path} has schema_version {version!r}; this omni-bench reads {SCHEMA_VERSION}")
+            return cls(
+                command=tuple(document["command"]),
+                started_utc=document["started_utc"],
+                harness=document["harness"],
+                plan=Plan(**document["plan"]),
+                seed=document["seed"],
+                start=document["start"],
+                arms=tuple(Arm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]
+                records=tuple(_record(one) for one in document["records"]),
+                resumed=tuple(document["resumed"]),
+                ending=Ending(**document["ending"]) if document["ending"] else None,
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _record(data: Mapping[str, Any]) -> RunRecord:
+    return RunRecord(**{**data, "state": RunState(data["state"]), "reasons": tuple(data["reasons"])})
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder is this process's alone within; a kill leaves no lock behind. Raises StoreError if it is taken."""
+    with os_errors_as_store_errors("open", folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(f"{folder}: another process is at work on this study") from None
+        except OSError:
+            pass  # a network file system that cannot lock a folder
+        yield
+    finally:
+        os.close(handle)

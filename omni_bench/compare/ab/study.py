@@ -1,0 +1,235 @@
+"""The study itself: run after run, a look at the plan's pairs, an end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from omni_bench.compare.ab.arms import rotated
+from omni_bench.compare.ab.assess import assess, begun_before
+from omni_bench.compare.ab.notes import look_line, run_line, study_notes
+from omni_bench.compare.ab.order import (
+    AFTER,
+    BEFORE,
+    MAX_ATTEMPTS,
+    Broken,
+    RunRecord,
+    RunState,
+    Step,
+    attempt_runs,
+    good_pairs,
+    last_attempt,
+    next_step,
+    only_after_is_broken,
+)
+from omni_bench.compare.ab.state import RUNS, Ending, StudyState
+from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.load import load_run
+from omni_bench.compare.result import Comparison, Outcome
+from omni_bench.compare.stats.verdicts import Verdict
+from omni_bench.compare.views import RunView
+from omni_bench.errors import (
+    EXIT_INFRASTRUCTURE,
+    EXIT_INVALID,
+    EXIT_OK,
+    ComparabilityError,
+    OmniBenchError,
+    ProtocolError,
+    TargetError,
+)
+from omni_bench.records.config import RunConfig
+from omni_bench.records.files import os_errors_as_store_errors
+
+EXIT_INCONCLUSIVE = 2
+EXIT_CODES = {
+    Outcome.NO_REGRESSION: EXIT_OK,
+    Outcome.IMPROVEMENT: EXIT_OK,
+    Outcome.REGRESSION: EXIT_INVALID,
+    Outcome.HARD_FAILURE: EXIT_INVALID,
+    Outcome.NO_CLAIM: EXIT_INVALID,
+    Outcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
+    Outcome.ADVISORY: EXIT_INCONCLUSIVE,
+}
+"""As those of the gate: 0 pass, 1 regression or broken, 2 nothing can be said, 3 infrastructure."""
+
+
+class Runner(Protocol):
+    """Does one whole run and gives its run.json."""
+
+    def __call__(self, config: RunConfig, folder: Path, command: Sequence[str]) -> Mapping[str, Any]:
+        """Raises OmniBenchError for a run that came to no end, KeyboardInterrupt for Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """An ended study. ``comparison`` is None if no pair is there to compare."""
+
+    ending: Ending
+    comparison: Comparison | None
+    before: tuple[RunView, ...]
+    after: tuple[RunView, ...]
+
+
+class Study:
+    """A study in ``folder``, new or to be gone on with; ``state`` is on disk already. ``say`` shows progress."""
+
+    def __init__(self, folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]):
+        self.folder, self.state = folder, state
+        self._runner, self._say = runner, say
+        self._views: dict[str, RunView] = {}
+        self._said: set[str] = set()
+
+    def go(self) -> Result:
+        """Run to the end (a study that has ended gives its result again).
+
+        Raises ComparabilityError if the runs turn out not to be comparable, OmniBenchError for what is wrong here
+        rather than with a server, and KeyboardInterrupt; the study can be gone on with after any of them.
+        """
+        if self.state.ending is not None:
+            return self._ended(self.state.ending)
+        self._recover()
+        shown = 0
+        while True:
+            pairs = good_pairs(self.state.records)
+            comparison = self._compare(pairs) if pairs else None
+            wanted = self.state.plan.wanted_pairs(len(pairs), verdict_of(comparison))
+            if comparison is not None and len(pairs) > shown:
+                shown = len(pairs)
+                self._show(comparison, shown)
+                if shown == self.state.plan.pairs < wanted:
+                    self._say(f"inconclusive after {shown} pairs: extended once, to {wanted}")
+            step = next_step(self.state.records, wanted, self.state.start)
+            if isinstance(step, Step):
+                self._run(step, wanted)
+                continue
+            ending = self._broken(step) if step is not None else self._whole(comparison)
+            self._write(replace(self.state, ending=ending))
+            return self._ended(ending)
+
+    def _recover(self) -> None:
+        """What a killed study left behind: a run that is whole counts, any other is put aside and made again."""
+        for record in self.state.records:
+            if record.state is RunState.RUNNING:
+                whole = begun_before(self._path(record))
+                if whole is not None:
+                    self._write(self.state.with_record(assess(record, whole)))
+                else:
+                    self._put_aside(replace(record, state=RunState.INTERRUPTED))
+        if self.state.records:
+            number = len(self.state.records) + 1
+            self._write(replace(self.state, resumed=(*self.state.resumed, number)))
+
+    def _run(self, step: Step, wanted: int) -> None:
+        number = len(self.state.records) + 1
+        started_utc = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        name = f"{number:02d}-{step.arm}"
+        record = RunRecord(number, step.pair, step.attempt, step.arm, name, RunState.RUNNING, started_utc)
+        self._write(self.state.with_record(record))
+        arm = self.state.arm(step.arm)
+        begun = time.monotonic()
+        try:
+            document = self._runner(rotated(arm.config, step.pair), self._path(record), arm.run_command)
+            ended = assess(record, document)
+        except (TargetError, ProtocolError) as error:
+            ended = replace(record, state=RunState.FAILED, reasons=(str(error).splitlines()[0],), content=False)
+        except (OmniBenchError, OSError, KeyboardInterrupt):
+            self._put_aside(replace(record, state=RunState.INTERRUPTED))
+            raise
+        if ended.state is RunState.FAILED:
+            self._put_aside(ended)
+        else:
+            self._write(self.state.with_record(ended))
+        self._say(f"{run_line(ended, wanted)} ({time.monotonic() - begun:.0f} s)")
+        runs = attempt_runs(self.state.records, step.pair, step.attempt)
+        bad = ended.state is RunState.FAILED or (
+            len(runs) == 2 and any(one.state is RunState.INVALID for one in runs.values())
+        )
+        if bad and step.attempt < MAX_ATTEMPTS:
+            self._say(f"pair {step.pair} is repeated once")
+
+    def _put_aside(self, record: RunRecord) -> None:
+        """Rename the folder of a run that counts for nothing, so that what is left in runs/ are the runs."""
+        path = self._path(record)
+        name = f"{record.folder}.{record.state}"
+        with os_errors_as_store_errors("rename", path):
+            if path.is_dir():
+                path.rename(path.with_name(name))
+                record = replace(record, folder=name)
+        self._write(self.state.with_record(record))
+
+    def _compare(self, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> Comparison:
+        before, after = self._arms(pairs)
+        return compare_runs(before, after, alpha=self.state.plan.alpha)
+
+    def _arms(self, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> tuple[list[RunView], list[RunView]]:
+        return [self._view(first) for first, _ in pairs], [self._view(second) for _, second in pairs]
+
+    def _view(self, record: RunRecord) -> RunView:
+        if record.folder not in self._views:
+            view = load_run(self._path(record))
+            self._views[record.folder] = replace(view, source=f"{RUNS}/{record.folder}")
+        return self._views[record.folder]
+
+    def _show(self, comparison: Comparison, pairs: int) -> None:
+        self._say(look_line(comparison, pairs))
+        for note in comparison.notes:
+            if note not in self._said:
+                self._said.add(note)
+                self._say(f"  note: {note}")
+
+    def _whole(self, comparison: Comparison | None) -> Ending:
+        assert comparison is not None  # a plan has at least one pair
+        return Ending(str(comparison.outcome), EXIT_CODES[comparison.outcome])
+
+    def _broken(self, step: Broken) -> Ending:
+        """A pair that failed twice: what after says is wrong of itself is its own failure, all else is ours."""
+        _, comparison = self._at_the_end()
+        outcome = str(comparison.outcome) if comparison is not None else None
+        bad = [
+            f"{one.arm}: {one.reasons[0] if one.reasons else one.state}"
+            for one in self.state.records
+            if one.pair == step.pair and one.state in (RunState.INVALID, RunState.FAILED)
+        ]
+        why = f"pair {step.pair} came to nothing in {MAX_ATTEMPTS} attempts ({'; '.join(bad)})"
+        hard = comparison is not None and comparison.outcome is Outcome.HARD_FAILURE
+        if hard or only_after_is_broken(self.state.records, step.pair):
+            return Ending(outcome, EXIT_INVALID, f"{why}: {AFTER} is broken where {BEFORE} is not")
+        return Ending(outcome, EXIT_INFRASTRUCTURE, why)
+
+    def _at_the_end(self) -> tuple[list[tuple[RunRecord, RunRecord]], Comparison | None]:
+        """The good pairs, with the last attempt at one that is broken if it can be shown beside them."""
+        good = good_pairs(self.state.records)
+        wanted = max((one.pair for one in self.state.records), default=0)
+        last = last_attempt(self.state.records, wanted) if len(good) < wanted else None
+        if last is not None:
+            try:
+                return [*good, last], self._compare([*good, last])
+            except ComparabilityError:  # a run that is invalid may be so for lack of any level
+                pass
+        return good, self._compare(good) if good else None
+
+    def _ended(self, ending: Ending) -> Result:
+        pairs, comparison = self._at_the_end()
+        if comparison is None:
+            return Result(ending, None, (), ())
+        before, after = self._arms(pairs)
+        comparison = replace(comparison, notes=(*study_notes(self.state), *comparison.notes))
+        return Result(ending, comparison, tuple(before), tuple(after))
+
+    def _path(self, record: RunRecord) -> Path:
+        return self.folder / RUNS / record.folder
+
+    def _write(self, state: StudyState) -> None:
+        self.state = state
+        state.write(self.folder)
+
+
+def verdict_of(comparison: Comparison | None) -> Verdict | None:
+    """The outcome as the plan takes it; None for one that no further pair would change."""
+    if comparison is None or comparison.outcome.name not in Verdict.__members__:
+        return None
+    return Verdict[comparison.outcome.name]

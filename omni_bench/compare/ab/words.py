@@ -1,0 +1,133 @@
+"""The words of ``omni-bench ab``: which are of an arm, which of both, and which of the study."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omni_bench.compare.ab.order import ARMS
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, Plan
+from omni_bench.errors import ConfigError, alternatives
+from omni_bench.run.config.compose import group_options
+
+EXTENDED = 8
+MAX_PAIRS = 100
+OFF = "off"
+GIT, WHEEL = "git:", ".whl"
+_SHORT = {"command": "target.command", "health_path": "target.health_path"}
+"""Keys of an arm that need no group: ``before.command=...``."""
+
+
+@dataclass(frozen=True)
+class ArmWords:
+    """One arm as it was typed. ``source``: a git ref or wheel to make an environment from, None for this one.
+
+    ``overrides``: Hydra's, of this arm alone. ``typed``: the words themselves.
+    """
+
+    name: str
+    source: str | None
+    overrides: tuple[str, ...]
+    typed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StudyWords:
+    """The whole study as it was typed. ``shared``: Hydra's overrides of both arms."""
+
+    arms: tuple[ArmWords, ArmWords]
+    shared: tuple[str, ...]
+    plan: Plan
+    seed: int
+
+
+def read_words(words: Sequence[str]) -> StudyWords:
+    """Sort the words. Raises ConfigError for one that cannot be read, or if an arm has none."""
+    of_arms: dict[str, list[tuple[str, str]]] = {name: [] for name in ARMS}
+    settings: dict[str, str] = {}
+    shared = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        arm, dot, rest = key.partition(".")
+        if arm in ARMS and equals and (rest or not dot):
+            of_arms[arm].append((rest, value))
+        elif key in ("pairs", "seed", "extend") and equals:
+            settings[key] = value
+        elif key == "output.root":
+            raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
+        elif arm not in ARMS and (equals or word.startswith("~")):
+            shared.append(word)
+        else:
+            raise ConfigError(
+                f"{word!r}: not KEY=VALUE; give before=TARGET after=TARGET, before.KEY=VALUE after.KEY=VALUE, "
+                "pairs=N, and overrides of both arms such as scenario=smoke"
+            )
+    if not any(of_arms.values()):
+        raise ConfigError(
+            "nothing to compare: give before=TARGET after=TARGET (an URL, git:REF, a wheel, or a target such as "
+            "reference), or before.KEY=VALUE after.KEY=VALUE, such as after.reference.predictor=reprefill"
+        )
+    seed = _whole("seed", settings["seed"], 0, 2**32) if "seed" in settings else random.SystemRandom().randrange(2**32)
+    arms = tuple(_arm(name, of_arms[name]) for name in ARMS)
+    return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed)
+
+
+def _plan(settings: dict[str, str]) -> Plan:
+    """``pairs`` and what they are extended to: 8 for a full study, none for a quick advisory one or a long one."""
+    pairs = _whole("pairs", settings.get("pairs", str(FULL_PAIRS)), 1, MAX_PAIRS)
+    text = settings.get("extend")
+    if text is None:
+        return Plan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None)
+    if text == OFF:
+        return Plan(pairs, None)
+    extended = _whole("extend", text, 0, MAX_PAIRS, f", or {OFF}")
+    if extended <= pairs:
+        raise ConfigError(f"extend={text}: more than pairs={pairs}, or {OFF}")
+    return Plan(pairs, extended)
+
+
+def _arm(name: str, words: Sequence[tuple[str, str]]) -> ArmWords:
+    source = None
+    overrides: list[str] = []
+    typed = []
+    targets = [value for key, value in words if not key]
+    if len(targets) > 1:
+        raise ConfigError(f"{name}={targets[1]}: {name} is given twice (the other is {targets[0]})")
+    for key, value in words:
+        typed.append(f"{name}.{key}={value}" if key else f"{name}={value}")
+        if key:
+            overrides += [f"{_SHORT[key]}={quoted(value)}"] if key in _SHORT else [f"{key}={value}"]
+        elif re.match(r"https?://", value, re.IGNORECASE):
+            overrides += ["target=external", f"target.url={quoted(value)}"]
+        elif value.startswith(GIT) or value.endswith(WHEEL):
+            source = value
+        elif value in (options := group_options("target")):
+            overrides.append(f"target={value}")
+        else:
+            raise ConfigError(
+                f"{name}={value!r}: neither http://URL, git:REF, nor the path of a wheel (.whl)"
+                + alternatives(value, options, "or a target")
+            )
+    keys = {key for key, _ in words}
+    if "command" in keys and not any(one.startswith("target=") for one in overrides):
+        overrides.insert(0, "target=command")
+    return ArmWords(name, source, tuple(overrides), tuple(typed))
+
+
+def quoted(text: str) -> str:
+    """``text`` as a quoted string of Hydra's override grammar, in which nothing is special but interpolation.
+
+    A backslash counts only before a quote, and before ``${``.
+    """
+    escaped = re.sub(r"(\\*)(')", lambda found: found[1] * 2 + "\\'", text)
+    escaped = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", escaped)
+    escaped = re.sub(r"(\\+)$", lambda found: found[1] * 2, escaped)
+    return f"'{escaped}'"
+
+
+def _whole(key: str, text: str, least: int, most: int, more: str = "") -> int:
+    if not text.isdecimal() or not text.isascii() or not least <= int(text) <= most:
+        raise ConfigError(f"{key}={text}: a whole number, {least} to {most}{more}")
+    return int(text)

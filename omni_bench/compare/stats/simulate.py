@@ -1,0 +1,139 @@
+"""Simulated A/B studies with a known truth: is the procedure as reliable as it says?
+
+Each study runs pairs in ABBA order with a random start on one machine. The time of a request is
+
+    base · effect(arm) · run effect · drift(time slot) · prompt · request noise
+
+with everything but the base log-normal. Run effects are drawn anew for each run (a fresh server) and
+shared by all its levels and requests; prompts are the same in both arms; the drift is an AR(1) process
+over the time slots, so that it is nearly, but not wholly, the same within a pair. The metrics are
+those of a run: median TTFP, median RTF, audio/s. Then the procedure itself (:mod:`omni_bench.compare.stats.verdicts`)
+looks at 5 pairs, and at 8 where it was inconclusive.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from omni_bench.compare.stats.length_guard import PRIMARIES
+from omni_bench.compare.stats.verdicts import VERDICTS, Plan, Verdict, decide, overall_code, worse_sign
+from omni_bench.metrics.definitions import METRICS
+
+SIGNS = tuple(worse_sign(METRICS[name].better) for name in PRIMARIES)
+BATCH = 100  # studies at a time, to bound memory
+
+
+@dataclass(frozen=True)
+class World:
+    """What a simulated machine and server are like; CVs as fractions.
+
+    ``effect``: how much slower after is (0.08: every time 8 % longer). ``run_cv``: of the run effect.
+    ``ttfp_correlation``: between the run effects of TTFP and of the rest. ``drift_cv`` and
+    ``drift_memory``: spread of the machine's drift and its correlation from one run to the next.
+    ``levels``, ``requests``: of a run. ``prompt_cv``, ``request_cv``: between prompts, and between
+    repetitions of one request.
+    """
+
+    effect: float
+    run_cv: float
+    ttfp_correlation: float = 0.5
+    drift_cv: float = 0.03
+    drift_memory: float = 0.95
+    levels: int = 3
+    requests: int = 32
+    prompt_cv: float = 0.20
+    request_cv: float = 0.05
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How ``studies`` simulated studies ended; counts. ``extended``: those that went on to more pairs."""
+
+    world: World
+    studies: int
+    regression: int
+    improvement: int
+    no_regression: int
+    inconclusive: int
+    extended: int
+
+
+def simulate(world: World, studies: int, *, seed: int, plan: Plan | None = None) -> Rates:
+    """Run ``studies`` whole studies; the same ``seed`` gives the same studies."""
+    plan = plan or Plan()
+    rng = np.random.default_rng(seed)
+    most = plan.extended or plan.pairs
+    codes, extended = [], 0
+    for start in range(0, studies, BATCH):
+        changes = simulated_changes(world, min(BATCH, studies - start), most, rng)
+        first = look(changes[:, : plan.pairs], plan.alpha)
+        goes_on = (first == VERDICTS.index(Verdict.INCONCLUSIVE)) & (plan.extended is not None)
+        extended += int(goes_on.sum())
+        codes.append(np.where(goes_on, look(changes, plan.alpha), first))
+    counts = np.bincount(np.concatenate(codes), minlength=len(VERDICTS))
+    by_verdict = {verdict: int(counts[code]) for code, verdict in enumerate(VERDICTS)}
+    return Rates(
+        world=world,
+        studies=studies,
+        regression=by_verdict[Verdict.REGRESSION],
+        improvement=by_verdict[Verdict.IMPROVEMENT],
+        no_regression=by_verdict[Verdict.NO_REGRESSION],
+        inconclusive=by_verdict[Verdict.INCONCLUSIVE],
+        extended=extended,
+    )
+
+
+def look(changes: np.ndarray, alpha: float) -> np.ndarray:
+    """The overall code of each study after the pairs in ``changes`` [studies, pairs, primaries] of ln(after/before)."""
+    return overall_code(decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), changes.shape[1], SIGNS, alpha))
+
+
+def simulated_changes(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
+    """ln(after/before) of each pair, averaged over levels: [studies, pairs, primaries] in the order of PRIMARIES."""
+    runs = (studies, pairs, 2)  # the last axis: before, after
+    shared = rng.standard_normal(runs)
+    own = rng.standard_normal(runs)
+    mixed = world.ttfp_correlation * shared + math.sqrt(1 - world.ttfp_correlation**2) * own
+    machine = _drift(world, studies, pairs, rng) + np.array([0.0, math.log1p(world.effect)])
+    speed = machine + log_sd(world.run_cv) * shared
+    ttfp_speed = machine + log_sd(world.run_cv) * mixed
+    ttfp = np.median(_requests(world, studies, pairs, rng), axis=-1) + ttfp_speed[..., None]
+    rtf_requests = _requests(world, studies, pairs, rng)
+    rtf = np.median(rtf_requests, axis=-1) + speed[..., None]
+    audio_per_s = -np.log(np.exp(rtf_requests).mean(axis=-1)) - speed[..., None]
+    figures = np.stack([ttfp, rtf, audio_per_s], axis=-1)  # [studies, pairs, arms, levels, primaries]
+    return (figures[:, :, 1] - figures[:, :, 0]).mean(axis=2)
+
+
+def log_sd(cv: float) -> float:
+    """The standard deviation of the logarithm of a log-normal variable with this coefficient of variation."""
+    return math.sqrt(math.log1p(cv**2))
+
+
+def _requests(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
+    """Logarithms of request times, [studies, pairs, arms, levels, requests]: a prompt is as long in every run."""
+    size = (studies, pairs, 2, world.levels, world.requests)
+    noise = rng.standard_normal(size, dtype=np.float32) * np.float32(log_sd(world.request_cv))
+    prompts = rng.standard_normal((studies, 1, 1, world.levels, world.requests), dtype=np.float32)
+    return noise + prompts * np.float32(log_sd(world.prompt_cv))
+
+
+def _drift(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
+    """The machine's drift at each run, [studies, pairs, arms]: AR(1) over time, ABBA with a random start."""
+    slots = rng.standard_normal((studies, 2 * pairs))
+    fresh = math.sqrt(1 - world.drift_memory**2)
+    for slot in range(1, 2 * pairs):
+        slots[:, slot] = world.drift_memory * slots[:, slot - 1] + fresh * slots[:, slot]
+    in_time = (slots * log_sd(world.drift_cv)).reshape(studies, pairs, 2)
+    after_first = (np.arange(pairs)[None, :] + rng.integers(0, 2, (studies, 1))) % 2 == 1
+    return np.where(after_first[..., None], in_time[..., ::-1], in_time)
+
+
+def rate_interval(count: int, studies: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a rate (Clopper & Pearson 1934)."""
+    interval = stats.binomtest(count, studies).proportion_ci(confidence, method="exact")
+    return float(interval.low), float(interval.high)

@@ -1,0 +1,133 @@
+"""What a decoder of a wire form is: bytes in, audio and text out. Pure; the load worker imports it.
+
+A decoder never waits, reads no clock and knows no socket. It may be fed any split of a body and
+yields the same audio bytes and the same text for each; only how many parts they come in may differ.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, Union
+
+from omni_bench.errors import shorten
+from omni_bench.load.clients.responses import message_of, one_line
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES, RequestError
+
+MAX_TEXT_CHARS = 256 * 1024  # of one reply
+MAX_TOKENS = 10_000_000  # a count beyond is not of one reply
+MAX_ID_CHARS = 200
+EVENT_ROOM_BYTES = 64 * 1024  # of an event, beside its audio
+
+
+class WireFailure(Exception):
+    """What makes a request fail, found by the rules of its wire form. ``error`` is as the timeline keeps it."""
+
+    def __init__(self, kind: str, message: str):
+        super().__init__(message)
+        self.error = RequestError(kind, one_line(message))
+
+
+@dataclass(frozen=True)
+class AudioPart:
+    """Some samples (bytes of s16le mono). ``ends_chunk``: whether they end what the server sent as one."""
+
+    pcm: bytes
+    ends_chunk: bool = True
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """Some text. ``tokens``: of how many tokens it is, None if the server does not say."""
+
+    text: str
+    tokens: int | None = None
+
+
+Part = Union[AudioPart, TextPart]
+
+
+class Facts(Protocol):
+    """What a decoder has learnt beside the parts; None where the answer does not say.
+
+    ``sample_rate_hz``: of the audio. ``server_id``: what the server calls the request.
+    ``completion_tokens``: of the text.
+    """
+
+    @property
+    def sample_rate_hz(self) -> int | None: ...
+    @property
+    def server_id(self) -> str | None: ...
+    @property
+    def completion_tokens(self) -> int | None: ...
+
+
+class Decoder(Facts, Protocol):
+    """Takes the body of one response apart. Used once."""
+
+    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
+        """The parts that ``data`` completes. ``ends_chunk``: whether it ends an HTTP chunk. Raises WireFailure."""
+
+    def end(self) -> Iterator[Part]:
+        """The parts that only the clean end of the body completes. Raises WireFailure if it should not end here."""
+
+
+def audio_limit_bytes(options: WireOptions, sample_rate_hz: int | None) -> float:
+    """Bytes of samples above which a response is too long: ``options.max_audio_s`` of audio."""
+    return options.max_audio_s * (sample_rate_hz or options.sample_rate_hz) * SAMPLE_WIDTH_BYTES
+
+
+def event_limit_bytes(options: WireOptions) -> int:
+    """Bytes of one event or message above which it is too long: all audio that is allowed, in base64, and some room."""
+    return int(audio_limit_bytes(options, None)) * 4 // 3 + EVENT_ROOM_BYTES
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """A JSON object; ``where`` begins the message. Raises WireFailure for anything else, NaN and deep nesting too."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise WireFailure("content_type", f"{where} is not JSON ({error}): {shorten(text, 80)!r}") from None
+    if not isinstance(value, dict):
+        raise WireFailure("content_type", f"{where} is not a JSON object: {shorten(text, 80)!r}")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def decode_base64(value: Any, where: str) -> bytes:
+    """The bytes of strict base64, with its padding and without line breaks. Raises WireFailure."""
+    if not isinstance(value, str):
+        raise WireFailure("content_type", f"{where} is not a string of base64 but {type(value).__name__}")
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError as error:
+        raise WireFailure("content_type", f"{where} is not base64 ({error}): {shorten(value, 40)!r}") from None
+
+
+def token_count(value: Any, where: str) -> int | None:
+    """A stated number of tokens, None for null. Raises WireFailure for what is no such number."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TOKENS:
+        raise WireFailure("content_type", f"{where} is {shorten(repr(value), 40)}; must be 0 to {MAX_TOKENS}")
+    return value
+
+
+def stated_id(value: Any) -> str | None:
+    """What the server calls the request, cut to a bound; None for what is no name."""
+    return (one_line(value)[:MAX_ID_CHARS] or None) if isinstance(value, str) else None
+
+
+def reject_error(event: dict[str, Any]) -> None:
+    """Raise WireFailure if an event of a stream is an error object."""
+    message = message_of(event)
+    if message is None and event.get("object") == "error":
+        message = one_line(str(event.get("message") or "no message"))
+    if message is not None:
+        raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {message}")

@@ -1,0 +1,222 @@
+"""One request from its start to its timeline, whatever carries it: deadlines, and what each failure is called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.decoding import (
+    MAX_TEXT_CHARS,
+    AudioPart,
+    Facts,
+    Part,
+    TextPart,
+    WireFailure,
+    audio_limit_bytes,
+    stated_id,
+)
+from omni_bench.load.clients.responses import one_line
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.records.level import Level
+from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES, RequestError, Timeline
+
+if TYPE_CHECKING:  # the load worker imports this module and must stay light
+    from omni_bench.records.plan import PlannedRequest
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to make. ``payload``: the bytes to send, made before the load phase."""
+
+    session: aiohttp.ClientSession
+    url: str
+    planned: PlannedRequest
+    payload: bytes
+    concurrency: Level
+    scheduled_ns: int
+    options: WireOptions
+    abort: AbortSwitch
+    clock: Callable[[], int] = time.perf_counter_ns
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request says of itself."""
+        return {"x-request-id": self.planned.request_id}
+
+
+async def exchange(call: Call, receive: Callable[[Record], Awaitable[None]]) -> tuple[Timeline, list[bytes]]:
+    """Send a request and read its answer by ``receive``; returns its timeline and the audio reads, in order.
+
+    ``receive`` sends, notes what comes in the record, and returns at the clean end. Never raises for a
+    failure of the request: the timeline carries the error.
+    """
+    error: RequestError | None = None
+    silence = asyncio.timeout(None)  # begins with the first audio or text, and anew with each that follows
+    record = Record(call.options, silence, call.clock)
+    started_ns = call.clock()
+    try:
+        async with call.abort.deadline(call.options.request_timeout_s), silence:
+            await receive(record)
+    except WireFailure as failure:
+        error = failure.error
+    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as cause:
+        error = RequestError("connect", one_line(f"no connection: {cause}"))
+    except TimeoutError:
+        if record.ended_ns is not None:  # only the close of its connection was cut short
+            error = None
+        elif call.abort.reason is not None:
+            error = call.abort.reason.in_flight
+        elif silence.expired():
+            pause = f"no audio or text for client.stall_timeout_s={call.options.stall_timeout_s:g} s"
+            error = RequestError("timeout", f"{pause} after {record.received()}")
+        else:
+            error = RequestError("timeout", f"not finished after {call.options.request_timeout_s:g} s")
+    except (aiohttp.ClientError, OSError) as cause:
+        error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
+    timeline = record.timeline(
+        call.planned,
+        concurrency=call.concurrency,
+        scheduled_ns=call.scheduled_ns,
+        started_ns=started_ns,
+        error=error,
+        failed_ns=None if error is None else record.failed_ns or call.clock(),
+    )
+    return timeline, record.audio
+
+
+# A timeline while it is being written: the parts that a decoder yields, with the time of each.
+
+
+@dataclass
+class Record:
+    """What is known of a request so far. ``silence`` is the deadline of a pause in its answer.
+
+    ``decoder``: of its answer, None as long as there is none to be decoded.
+    """
+
+    options: WireOptions
+    silence: asyncio.Timeout
+    clock: Callable[[], int]
+    headers_ns: int | None = None
+    first_byte_ns: int | None = None
+    ended_ns: int | None = None
+    failed_ns: int | None = None  # where a failure was noticed some time before it reached the caller
+    http_status: int | None = None
+    header_id: str | None = None
+    decoder: Facts | None = None
+    arrived_ns: list[int] = field(default_factory=list)
+    audio: list[bytes] = field(default_factory=list)
+    chunk_ends: list[bool] = field(default_factory=list)
+    text_arrived_ns: list[int] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    text_tokens: list[int | None] = field(default_factory=list)
+    audio_bytes: int = 0
+    text_chars: int = 0
+
+    def headers(self, status: int, server_id: str | None) -> None:
+        """The response's headers are complete."""
+        self.headers_ns = self.clock()
+        self.http_status = status
+        self.header_id = stated_id(server_id)
+
+    def byte(self) -> int:
+        """Some of the body has come; returns when."""
+        now_ns = self.clock()
+        if self.first_byte_ns is None:
+            self.first_byte_ns = now_ns
+        return now_ns
+
+    def take(self, parts: Iterable[Part], now_ns: int) -> None:
+        """Note parts that arrived at ``now_ns``. Raises WireFailure beyond a bound, and what making them raises."""
+        for part in parts:
+            if isinstance(part, AudioPart):
+                self._take_audio(part, now_ns)
+            else:
+                self._take_text(part, now_ns)
+
+    def _take_audio(self, part: AudioPart, now_ns: int) -> None:
+        if not part.pcm:
+            return
+        self.arrived_ns.append(now_ns)
+        self.audio.append(part.pcm)
+        self.chunk_ends.append(part.ends_chunk)
+        self._heard()
+        self.audio_bytes += len(part.pcm)
+        if self.audio_bytes > audio_limit_bytes(self.options, self.decoder.sample_rate_hz if self.decoder else None):
+            raise WireFailure("too_large", f"more than client.max_audio_s={self.options.max_audio_s:g} s of audio")
+
+    def _take_text(self, part: TextPart, now_ns: int) -> None:
+        if not part.text:
+            return
+        self.text_arrived_ns.append(now_ns)
+        self.text.append(part.text)
+        self.text_tokens.append(part.tokens)
+        self._heard()
+        self.text_chars += len(part.text)
+        if self.text_chars > MAX_TEXT_CHARS:
+            raise WireFailure("too_large", f"more than {MAX_TEXT_CHARS} characters of text")
+
+    def _heard(self) -> None:
+        self.silence.reschedule(asyncio.get_running_loop().time() + self.options.stall_timeout_s)
+
+    def ended(self) -> None:
+        """The answer has come to its clean end."""
+        self.ended_ns = self.clock()
+        self.silence.reschedule(None)
+
+    def received(self) -> str:
+        """How much has come, for a message."""
+        return f"{self.audio_bytes} B of audio" + (f" and {self.text_chars} characters" if self.text_chars else "")
+
+    def timeline(
+        self,
+        planned: PlannedRequest,
+        *,
+        concurrency: Level,
+        scheduled_ns: int,
+        started_ns: int,
+        error: RequestError | None,
+        failed_ns: int | None,
+    ) -> Timeline:
+        """The finished timeline."""
+        tokens = tuple(count for count in self.text_tokens if count is not None)
+        facts = self.decoder
+        echoes = self.header_id == planned.request_id
+        names = (None if echoes else self.header_id, facts.server_id if facts else None, self.header_id)
+        return Timeline(
+            request_id=planned.request_id,
+            prompt_id=planned.prompt_id,
+            concurrency=concurrency,
+            seed=planned.seed,
+            scheduled_ns=scheduled_ns,
+            started_ns=started_ns,
+            headers_ns=self.headers_ns,
+            first_byte_ns=self.first_byte_ns,
+            first_audio_ns=self.arrived_ns[0] if self.arrived_ns else None,
+            ended_ns=self.ended_ns if error is None else None,
+            failed_ns=failed_ns,
+            chunk_arrived_ns=tuple(self.arrived_ns),
+            chunk_bytes=tuple(len(data) for data in self.audio),
+            sample_rate_hz=facts.sample_rate_hz if facts else None,
+            sample_width_bytes=SAMPLE_WIDTH_BYTES,
+            http_status=self.http_status,
+            error=error,
+            warmup=planned.warmup,
+            chunk_ends=() if all(self.chunk_ends) else tuple(self.chunk_ends),
+            text_arrived_ns=tuple(self.text_arrived_ns),
+            text_tokens=tokens if len(tokens) == len(self.text_tokens) else (),
+            reply_text=_readable("".join(self.text)) if self.text else None,
+            completion_tokens=facts.completion_tokens if facts else None,
+            server_request_id=next((name for name in names if name), None),
+        )
+
+
+def _readable(text: str) -> str:
+    """``text`` with the halves of surrogate pairs that came in two deltas joined, and lone ones replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,79 @@
+"""POST /v1/audio/speech, answered by server-sent events: speech.audio.delta, then speech.audio.done or .error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from omni_bench.load.clients.decoding import (
+    AudioPart,
+    Part,
+    WireFailure,
+    decode_base64,
+    parse_object,
+    reject_error,
+    stated_id,
+)
+from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.http_stream import stream_http
+from omni_bench.load.clients.responses import SSE_CONTENT_TYPES, one_line
+from omni_bench.load.clients.speech_body import extra_fields, speech_fields
+from omni_bench.load.clients.sse import EventDecoder
+from omni_bench.records.timeline import Timeline
+
+if TYPE_CHECKING:  # the load worker imports this module and must stay light
+    from omni_bench.records.config import ClientConfig
+    from omni_bench.records.prompt import Prompt
+
+DELTA, DONE, ERROR = "speech.audio.delta", "speech.audio.done", "speech.audio.error"
+END_MARK = "[DONE]"  # of chat; some servers end every event stream with it
+
+
+def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
+    """As :func:`omni_bench.load.clients.openai_speech.build_body`, for events that hold samples."""
+    form = {"response_format": "pcm", "stream": True, "stream_format": "sse"}
+    return {"input": prompt.text, **speech_fields(prompt, client, seed), **form, **extra_fields(client)}
+
+
+class SpeechEvents(EventDecoder):
+    """The decoder of one answer. Events of types it does not know are skipped; after the end none may come."""
+
+    last = DONE
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """As the events say, or else as configured."""
+        return self._payload.sample_rate_hz or self._default_rate_hz
+
+    def _take(self, data: str) -> Iterator[Part]:
+        if data.strip() == END_MARK and self._done:
+            return
+        event = parse_object(data, "an event of the stream")
+        kind = event.get("type")
+        if kind in (ERROR, "error") and not event.get("error"):
+            message = one_line(str(event.get("message") or "no message"))
+            raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {message}")
+        reject_error(event)
+        if self._done:
+            raise WireFailure("content_type", f"an event of type {kind!r} after {DONE}")
+        self.server_id = self.server_id or stated_id(event.get("id"))
+        if kind == DELTA:
+            self._payload.state_rate(event.get("sample_rate"), DELTA)
+            audio = decode_base64(event.get("audio"), f"audio of {DELTA}")
+            pcm = self._payload.decode(audio, stated_format(event.get("response_format"), DELTA))
+            if pcm:
+                yield AudioPart(pcm)
+        elif kind == DONE:
+            yield from self._end_audio()
+
+
+def stated_format(value: Any, where: str) -> str | None:
+    """The name of an audio format, None for none. Raises WireFailure for what is no name."""
+    if value is not None and not isinstance(value, str):
+        raise WireFailure("content_type", f"{where} states an audio format of type {type(value).__name__}")
+    return value
+
+
+async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+    """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
+    return await stream_http(call, SSE_CONTENT_TYPES, SpeechEvents)

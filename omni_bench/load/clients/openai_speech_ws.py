@@ -1,0 +1,176 @@
+"""The WebSocket form of speech: /v1/audio/speech/stream, with text in and binary frames of samples out.
+
+The client sends session.config, input.text and input.done; the server answers with audio.start, binary
+frames and audio.done for each sentence, then session.done, which ends the request. The connection is
+made for the request and counts from ``started`` on: an upgraded connection cannot be kept for another protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from omni_bench.load.clients.decoding import (
+    AudioPart,
+    Part,
+    WireFailure,
+    decode_base64,
+    event_limit_bytes,
+    parse_object,
+    reject_error,
+    stated_id,
+)
+from omni_bench.load.clients.exchange import Call, Record, exchange
+from omni_bench.load.clients.openai_speech_sse import stated_format
+from omni_bench.load.clients.responses import one_line
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.speech_body import extra_fields, speech_fields
+from omni_bench.load.clients.wav import AudioPayload
+from omni_bench.records.timeline import Timeline
+
+if TYPE_CHECKING:  # the load worker imports this module and must stay light
+    from omni_bench.records.config import ClientConfig
+    from omni_bench.records.prompt import Prompt
+
+CLOSE_TIMEOUT_S = 1.0  # how long a server may take to answer the close of a connection that is not needed any more
+TOO_BIG_CODE = 1009  # RFC 6455, section 7.4.1
+CONFIG, TEXT, DONE = "session.config", "input.text", "input.done"
+
+
+def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
+    """The messages of one request by their type, without ``type``; ``extra_body`` goes last into session.config.
+
+    Raises DatasetError and ConfigError as :func:`omni_bench.load.clients.openai_speech.build_body` does.
+    """
+    form = {"response_format": "pcm", "stream_audio": True}
+    config = {**speech_fields(prompt, client, seed), **form, **extra_fields(client)}
+    return {CONFIG: config, TEXT: {"text": prompt.text}, DONE: {}}
+
+
+def encode_messages(body: dict[str, Any]) -> bytes:
+    """The messages, one a line."""
+    return b"\n".join(json.dumps({"type": kind, **fields}).encode() for kind, fields in body.items())
+
+
+class SpeechMessages:
+    """The decoder of one answer, message by message."""
+
+    completion_tokens: int | None = None
+
+    def __init__(self, options: WireOptions) -> None:
+        self._default_rate_hz = options.sample_rate_hz
+        self._payload = AudioPayload()
+        self._format: str | None = None
+        self._in_audio = False
+        self.done = False
+        self.server_id: str | None = None
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """As the messages say, or else as configured."""
+        return self._payload.sample_rate_hz or self._default_rate_hz
+
+    def feed(self, message: str | bytes) -> Iterator[Part]:
+        """The parts in a text or a binary message. Raises WireFailure."""
+        if self.done:
+            raise WireFailure("content_type", "a message after session.done")
+        if isinstance(message, bytes):
+            yield from self._take_audio(message, "a binary message")
+            return
+        event = parse_object(message, "a message")
+        kind = event.get("type")
+        if kind == "error" and not event.get("error"):
+            message = one_line(str(event.get("message") or "no message"))
+            raise WireFailure("in_band_error", f"the server says: {message}")
+        if kind == "audio.done" and event.get("error"):
+            raise WireFailure("in_band_error", "audio.done says that the sentence failed")
+        reject_error(event)
+        self.server_id = self.server_id or stated_id(event.get("request_id", event.get("id")))
+        if kind == "audio.start":
+            self._start(event)
+        elif kind == "audio.chunk":  # samples with the times of words, as text
+            yield from self._take_audio(decode_base64(event.get("audio_b64"), "audio_b64"), kind)
+        elif kind == "audio.done":
+            yield from self._end_audio(kind)
+        elif kind == "session.done":
+            if self._in_audio:
+                raise WireFailure("disconnected", "session.done before audio.done")
+            self.done = True
+
+    def _start(self, event: dict[str, Any]) -> None:
+        if self._in_audio:
+            raise WireFailure("content_type", "audio.start within an audio that has not ended")
+        if event.get("channels", 1) not in (1, None):
+            raise WireFailure("content_type", f"{str(event['channels'])[:40]} channels; only mono can be judged")
+        self._format = stated_format(event.get("format"), "audio.start")
+        self._payload.state_rate(event.get("sample_rate"), "audio.start")
+        self._in_audio = True
+
+    def _take_audio(self, data: bytes, what: str) -> Iterator[Part]:
+        if not self._in_audio:
+            raise WireFailure("content_type", f"{what} outside of audio.start and audio.done")
+        pcm = self._payload.decode(data, self._format)
+        if pcm:
+            yield AudioPart(pcm)
+
+    def _end_audio(self, kind: str) -> Iterator[Part]:
+        if not self._in_audio:
+            raise WireFailure("content_type", f"{kind} without audio.start")
+        self._in_audio = False
+        if pcm := self._payload.end():
+            yield AudioPart(pcm)
+
+
+async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+    """Make one request; returns its timeline and the audio messages, in order. The timeline carries an error."""
+
+    async def receive(record: Record) -> None:
+        try:
+            socket = await call.session.ws_connect(
+                call.url, headers=call.headers, max_msg_size=event_limit_bytes(call.options)
+            )
+        except aiohttp.WSServerHandshakeError as refusal:
+            record.headers(refusal.status, None)
+            raise WireFailure("http_status", f"HTTP {refusal.status}: no WebSocket: {refusal.message}") from None
+        try:
+            record.headers(101, getattr(socket, "upgrade_headers", {}).get("x-request-id"))
+            for line in call.payload.split(b"\n"):
+                await socket.send_str(line.decode())
+            await _read(socket, record, SpeechMessages(call.options))
+        except BaseException:
+            record.failed_ns = call.clock()  # not after the close below, which may take its time
+            raise
+        finally:
+            await _close(socket)
+
+    return await exchange(call, receive)
+
+
+async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Say that nothing more is needed, and do not wait long for the server to agree."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await socket.close()
+
+
+async def _read(socket: aiohttp.ClientWebSocketResponse, record: Record, decoder: SpeechMessages) -> None:
+    """Read messages until session.done. Raises WireFailure."""
+    record.decoder = decoder
+    while not decoder.done:
+        message = await socket.receive()
+        if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+            record.take(decoder.feed(message.data), record.byte())
+            continue
+        if message.type is aiohttp.WSMsgType.ERROR:
+            code = getattr(message.data, "code", None)
+            kind = "too_large" if code == TOO_BIG_CODE else "disconnected"
+            raise WireFailure(kind, f"the WebSocket broke: {message.data}")
+        code = message.data if message.type is aiohttp.WSMsgType.CLOSE else socket.close_code
+        reason = f" ({message.extra})" if message.extra else ""
+        raise WireFailure("disconnected", f"the WebSocket was closed with code {code}{reason} before session.done")
+    record.ended()

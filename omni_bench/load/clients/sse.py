@@ -1,0 +1,133 @@
+"""Server-sent events as they come, in any split. Pure; the load worker imports it.
+
+By the WHATWG's HTML standard, section 9.2.6 "Interpreting an event stream": lines end with CR LF,
+LF or CR, ``data`` lines of an event are joined by LF, a blank line ends it, and lines that begin
+with a colon are comments.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+from omni_bench.load.clients.decoding import AudioPart, Part, WireFailure, event_limit_bytes
+from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.wav import AudioPayload
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SseParser:
+    """Bytes in, the data of events out. ``limit_bytes``: of one event or line; more is a failure."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._skip_line_feed = False
+        self._first_line = True
+
+    def feed(self, data: bytes) -> Iterator[str]:
+        """The data of the events that ``data`` completes. Raises WireFailure (too_large, content_type)."""
+        at, feed_at, return_at = 0, -1, -1
+        while at < len(data):
+            if self._skip_line_feed:
+                self._skip_line_feed = False
+                if data[at : at + 1] == b"\n":
+                    at += 1
+                    continue
+            # each is looked for again only once it has been passed, as most streams have one of the two only
+            feed_at = data.find(b"\n", at) if feed_at < at else feed_at
+            feed_at = len(data) if feed_at < 0 else feed_at
+            return_at = data.find(b"\r", at) if return_at < at else return_at
+            return_at = len(data) if return_at < 0 else return_at
+            end = min(feed_at, return_at)
+            self._grow(data[at:end])
+            if end == len(data):
+                return
+            self._skip_line_feed = end == return_at
+            at = end + 1
+            yield from self._end_line()
+
+    def end(self) -> Iterator[str]:
+        """The data of an event that the end of the body completes.
+
+        The standard drops an event without its blank line. Here the body's own end is known to be
+        clean, so that a last event whose lines are whole counts; half a line never does.
+        """
+        if self._data and not self._line:
+            yield self._event()
+
+    def _grow(self, data: bytes) -> None:
+        self._line += data
+        if len(self._line) + self._data_bytes > self._limit_bytes:
+            raise WireFailure("too_large", f"an event of the stream is longer than {self._limit_bytes} bytes")
+
+    def _end_line(self) -> Iterator[str]:
+        line = bytes(self._line)
+        self._line.clear()
+        if self._first_line:
+            self._first_line = False
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        if not line:
+            if self._data:
+                yield self._event()
+            return
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._data_bytes += len(value) + 1
+
+    def _event(self) -> str:
+        data = b"\n".join(self._data)
+        self._data.clear()
+        self._data_bytes = 0
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise WireFailure("content_type", f"an event of the stream is not UTF-8: {error}") from None
+
+
+# What the decoders of server-sent events share: cutting the stream into events, and asking for a clean end.
+
+
+class EventDecoder(ABC):
+    """Implements ``feed`` and ``end`` of :class:`omni_bench.load.clients.decoding.Decoder`.
+
+    A subclass takes the events one by one and sets ``_done`` with the one called ``last``, without which the
+    stream has no clean end.
+    """
+
+    last: ClassVar[str]
+
+    def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
+        self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
+        self._events = SseParser(event_limit_bytes(options))
+        self._payload = AudioPayload()
+        self._done = False
+        self.server_id: str | None = None
+        self.completion_tokens: int | None = None
+
+    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        for event in self._events.feed(data):
+            yield from self._take(event)
+
+    def end(self) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        for event in self._events.end():
+            yield from self._take(event)
+        if not self._done:
+            raise WireFailure("disconnected", f"the stream ends without {self.last}")
+
+    def _end_audio(self) -> Iterator[Part]:
+        """The event called ``last`` has come. Raises WireFailure if it cuts a WAV."""
+        self._done = True
+        if pcm := self._payload.end():
+            yield AudioPart(pcm)
+
+    @abstractmethod
+    def _take(self, data: str) -> Iterator[Part]:
+        """One event's data. Raises WireFailure."""

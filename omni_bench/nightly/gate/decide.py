@@ -1,0 +1,205 @@
+"""Judges one metric at one load: acute and drift, against the nights before."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from omni_bench.compare.stats.drift import MIN_MAGNITUDE, ChangePoint, change_points
+from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction
+from omni_bench.compare.stats.verdicts import worse_sign
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.gate.known import TOLERANCE_NIGHTS, KnownChanges
+from omni_bench.nightly.gate.result import Expected, SeriesResult, Status
+from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.records import StoredRun
+from omni_bench.nightly.history.series import INTERCEPT, Series, needs_equal_length, series_of
+from omni_bench.nightly.history.trend import baseline_log, commit_range
+from omni_bench.report.format import signed_percent
+
+ACUTE, DRIFT, JOINED = "acute", "drift", "joined"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a night is judged by. ``nights``: the valid ones before it, oldest first (since the baseline, if any).
+
+    ``pinned``: night -> reference run of the same night, tonight's too; None: the metrics themselves are judged.
+    """
+
+    nights: Sequence[StoredRun]
+    alarms: Sequence[Alarm] = ()
+    baseline: Baseline | None = None
+    pinned: Mapping[str, StoredRun] | None = None
+
+
+def judge_series(metric: str, load: str, tonight: StoredRun, evidence: Evidence) -> SeriesResult:
+    """The verdict on one metric at one load. An acute night is UNCONFIRMED: a second run has to say the same."""
+    series = series_of(
+        [*evidence.nights, tonight],
+        metric,
+        load,
+        pinned=evidence.pinned,
+        as_long_as=tonight if needs_equal_length(metric) else None,
+    )
+    if not series.nights or series.nights[-1].run_id != tonight.run_id:
+        level = tonight.level(load)
+        missing = "was not measured tonight" if level is None else "has no value tonight"
+        return SeriesResult(metric, load, Status.INCONCLUSIVE, f"{metric} {missing}", None, None, None)
+    return _Judge(series, tonight, evidence).result()
+
+
+class _Judge:
+    def __init__(self, series: Series, tonight: StoredRun, evidence: Evidence):
+        self.series, self.evidence = series, evidence
+        self.metric, self.load = series.metric, series.load
+        self.sign = worse_sign(METRICS[series.metric].better)
+        self.known = KnownChanges(evidence.alarms, [*evidence.nights, tonight])
+        self.log, past = series.logs[-1], series.logs[:-1]
+        self.points = change_points(series.logs)
+        self.start = max((point.index for point in change_points(past)), default=0)
+        self.past = past[self.start :]
+        self.prediction = prediction(self.past)
+
+    def result(self) -> SeriesResult:
+        for point in reversed(self.points):
+            if self._still_worse(point.index, point):
+                drift = self._drift(point)
+                if drift is not None:
+                    return drift
+        acute = self._acute()
+        if acute is not None:
+            return acute
+        standing = self._standing()
+        if self.prediction is None:
+            few = self._result(Status.INCONCLUSIVE, self._too_few() + (f"; {standing}" if standing else ""))
+            return self._joined(few) if standing else few
+        if standing:
+            return self._joined(self._result(Status.KNOWN, standing))
+        return self._result(Status.PASS, "within what the nights before allow")
+
+    def _drift(self, point: ChangePoint) -> SeriesResult | None:
+        """The alarm of a change point; None if it was alarmed before."""
+        night = self.series.nights[point.index]
+        position = self.known.position(night)
+        if self.known.of_point(self.metric, self.load, position, point.change) is not None:
+            return None
+        text = (
+            f"drift: {signed_percent(point.change)} since {_date(night)}, "
+            f"commits {commit_range(self._commits(point.index))}, p = {point.p:.2g}"
+        )
+        found = self._result(Status.REGRESSION, text)
+        return replace(
+            found,
+            commits=self._commits(point.index),
+            alarm=self._alarm(DRIFT, night, point.change),
+        )
+
+    def _acute(self) -> SeriesResult | None:
+        if self.prediction is None or not self.prediction.acute(self.log, self.sign):
+            return None
+        change = self.prediction.change(self.log)
+        tonight = self.series.nights[-1]
+        position, start = self.known.position(tonight), self.known.position(self.series.nights[self.start])
+        known = self.known.of_night(self.metric, self.load, position, start, change)
+        if known is not None:
+            text = f"{signed_percent(change)}, the change alarmed before (since {self._onset_date(known)})"
+            return self._joined(self._result(Status.KNOWN, text), acute=True)
+        text = (
+            f"acute: {signed_percent(change)} against {self.prediction.nights} nights, "
+            f"outside of {signed_percent(math.expm1(self.prediction.low - self.prediction.mean))} to "
+            f"{signed_percent(math.expm1(self.prediction.high - self.prediction.mean))}"
+        )
+        last = len(self.series.nights) - 1
+        found = self._result(Status.UNCONFIRMED, text)
+        return replace(found, commits=self._commits(last), alarm=self._alarm(ACUTE, tonight, change))
+
+    def _standing(self) -> str:
+        """An alarm that nobody has accepted and no later change took back, in words; empty if there is none."""
+        for point in reversed(self.points):
+            position = self.known.position(self.series.nights[point.index])
+            known = self.known.of_point(self.metric, self.load, position, point.change)
+            if known is not None and self._still_worse(point.index, point):
+                return f"{signed_percent(point.change)} since {_date(self.series.nights[point.index])}, alarmed before"
+        for alarm in reversed(self.known.own(self.metric, self.load)):
+            index = self._index_of(alarm)
+            if index is not None and self._still_worse(index, None):
+                return f"{signed_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before"
+        return ""
+
+    def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
+        """Whether the newest level is worse by 3 % than the one before the change at ``index``."""
+        if point is not None and self.sign * point.change <= 0:
+            return False
+        bounds = [0, *(one.index for one in self.points)]
+        begin = max((bound for bound in bounds if bound < index), default=0)
+        newest = self.series.logs[bounds[-1] if bounds[-1] >= index else index :]
+        if not newest or index == begin:
+            return False
+        step = statistics.fmean(newest) - statistics.fmean(self.series.logs[begin:index])
+        return self.sign * step > 0 and math.expm1(abs(step)) >= MIN_MAGNITUDE
+
+    def _joined(self, found: SeriesResult, *, acute: bool = False) -> SeriesResult:
+        """A known change; if it was alarmed by another metric or load, this one joins that alarm."""
+        point = next((one for one in reversed(self.points) if self.sign * one.change > 0), None)
+        if acute and self.prediction is not None:
+            night, change = self.series.nights[-1], self.prediction.change(self.log)
+        elif point is not None:
+            night, change = self.series.nights[point.index], point.change
+        else:
+            return found
+        position = self.known.position(night)
+        own = self.known.own(self.metric, self.load)
+        if any(abs(self.known.onset(alarm) - position) <= TOLERANCE_NIGHTS for alarm in own):
+            return found
+        return replace(found, alarm=self._alarm(JOINED, night, change))
+
+    def _result(self, status: Status, reason: str) -> SeriesResult:
+        normal = baseline_log(self.metric, self.load, self.evidence.baseline)
+        as_measured = self.evidence.pinned is None
+        return SeriesResult(
+            metric=self.metric,
+            load=self.load,
+            status=status,
+            reason=reason,
+            value=self.series.values[-1] if as_measured else math.exp(self.log),
+            expected=None if self.prediction is None else _expected(self.prediction, self.metric),
+            change=math.expm1(self.log - statistics.fmean(self.past)) if self.past else None,
+            against_baseline=None if normal is None or not as_measured else math.expm1(self.log - normal),
+        )
+
+    def _alarm(self, kind: str, night: StoredRun, change: float) -> Alarm:
+        return Alarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
+
+    def _commits(self, index: int) -> tuple[str | None, str | None]:
+        nights = self.series.nights
+        return (nights[index - 1].commit if index else None, nights[index].commit)
+
+    def _index_of(self, alarm: Alarm) -> int | None:
+        """The first night of the series at or after the alarm's onset."""
+        onset = self.known.onset(alarm)
+        positions = [self.known.position(night) for night in self.series.nights]
+        return next((number for number, position in enumerate(positions) if position >= onset), None)
+
+    def _onset_date(self, alarm: Alarm) -> str:
+        index = self._index_of(alarm)
+        return "n/a" if index is None else _date(self.series.nights[index])
+
+    def _too_few(self) -> str:
+        what = "valid nights"
+        if self.start:
+            what = f"nights since the change of {_date(self.series.nights[self.start])}"
+        ratio = " with a pinned run" if self.evidence.pinned is not None else ""
+        return f"too little history: {len(self.past)} of {MIN_NIGHTS} {what}{ratio}"
+
+
+def _expected(found: Prediction, metric: str) -> Expected | None:
+    if metric == INTERCEPT:  # its logarithm is of a sum, and has no value of its own
+        return None
+    return Expected(found.nights, math.exp(found.mean), math.exp(found.low), math.exp(found.high))
+
+
+def _date(night: StoredRun) -> str:
+    return (night.started_utc or "undated")[:10]

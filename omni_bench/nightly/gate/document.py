@@ -1,0 +1,74 @@
+"""gate.json: the verdict for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult
+from omni_bench.nightly.history.records import StoredRun
+
+VERSION = "1.0"
+
+
+def to_document(result: GateResult) -> dict[str, Any]:
+    """The whole verdict. Changes are fractions; a missing value is null."""
+    return {
+        "schema_version": VERSION,
+        "outcome": str(result.outcome),
+        "exit_code": result.exit_code,
+        "run": _run(result.run),
+        "nights": result.nights,
+        "integrity": [_case(case) for case in result.integrity],
+        "series": [_series(one) for one in result.series],
+        "notes": list(result.notes),
+        "pinned": None if result.pinned is None else _run(result.pinned),
+        "second_run": None if result.rerun is None else _run(result.rerun),
+        "second_run_stands_for_the_night": result.replaced,
+        "baseline": None
+        if result.baseline is None
+        else {
+            "set_utc": result.baseline.set_utc,
+            "note": result.baseline.note,
+            "runs": [_run(run) for run in result.baseline.runs],
+        },
+    }
+
+
+def _run(run: StoredRun) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "source": run.source,
+        "scenario": run.scenario,
+        "series": run.series,
+        "target": run.target,
+        "hardware": run.hardware,
+        "started_utc": run.started_utc,
+        "commit": run.commit,
+        "valid": run.valid,
+    }
+
+
+def _case(case: IntegrityCase) -> dict[str, Any]:
+    return {
+        "name": case.name,
+        "ok": case.ok,
+        "failures": list(case.failures),
+        "errors": list(case.errors),
+        "warnings": list(case.warnings),
+    }
+
+
+def _series(one: SeriesResult) -> dict[str, Any]:
+    expected = one.expected
+    return {
+        "metric": one.metric,
+        "load": one.load,
+        "status": str(one.status),
+        "reason": one.reason,
+        "value": one.value,
+        "change": one.change,
+        "against_baseline": one.against_baseline,
+        "expected": None if expected is None else vars(expected),
+        "commits": None if one.commits is None else list(one.commits),
+        "alarm": None if one.alarm is None else vars(one.alarm),
+    }

@@ -1,0 +1,48 @@
+"""What GitHub Actions shows: annotations, and the step summary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from omni_bench.nightly.gate.result import GateResult, Status
+from omni_bench.records.files import os_errors_as_store_errors
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+ACTIONS_VARIABLE = "GITHUB_ACTIONS"
+
+
+def annotations(result: GateResult) -> list[str]:
+    """Workflow commands: an error for each regression and failure, a warning for what needs a look."""
+    lines = []
+    for case in result.integrity:
+        lines += [_command("error", f"hard failure, {case.name}", reason) for reason in case.failures]
+        lines += [_command("error", f"not measured, {case.name}", reason) for reason in case.errors]
+        lines += [_command("warning", f"integrity, {case.name}", reason) for reason in case.warnings]
+    for one in result.series:
+        if one.status is Status.REGRESSION:
+            lines.append(_command("error", f"regression, {one.name}", one.reason))
+        elif one.status is not Status.PASS:
+            lines.append(_command("warning", f"{str(one.status).lower()}, {one.name}", one.reason))
+    return lines + [_command("warning", "gate", note) for note in result.notes]
+
+
+def append_summary(text: str, environment: Mapping[str, str]) -> None:
+    """Add to the step summary, if there is one. Raises StoreError."""
+    name = environment.get(SUMMARY_VARIABLE)
+    if name:
+        path = Path(name)
+        with os_errors_as_store_errors("write", path), path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+def in_actions(environment: Mapping[str, str]) -> bool:
+    """Whether annotations are read by anyone."""
+    return environment.get(ACTIONS_VARIABLE) == "true"
+
+
+def _command(level: str, title: str, message: str) -> str:
+    """One line that no text can break out of: GitHub decodes these escapes in values and messages."""
+    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    text = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{level} title={name}::{text}"

@@ -1,0 +1,95 @@
+"""The verdict for people: rows for the terminal and a page for a GitHub step summary."""
+
+from __future__ import annotations
+
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult
+from omni_bench.nightly.history.table import baseline_line
+from omni_bench.report.format import NA, escape_markdown, number, signed_percent
+from omni_bench.report.table import markdown_table
+
+HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")
+_MARKS = {
+    Outcome.PASS: "✅",
+    Outcome.REGRESSION: "❌",
+    Outcome.INCONCLUSIVE: "❔",
+    Outcome.HARD_FAILURE: "⛔",
+    Outcome.INVALID: "⚠️",
+}
+
+
+def verdict_line(result: GateResult) -> str:
+    """``REGRESSION (exit 1): qwen3_tts on NVIDIA H100, 34 valid nights before``."""
+    run = result.run
+    nights = f"{result.nights} valid night{'' if result.nights == 1 else 's'} before"
+    return f"{result.outcome} (exit {result.exit_code}): {run.scenario}, {run.target} on {run.hardware}, {nights}"
+
+
+def series_rows(result: GateResult) -> list[list[str]]:
+    """One row a gated metric and load, under :data:`HEADERS`."""
+    return [_row(one, ratio=result.pinned is not None) for one in result.series]
+
+
+def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
+    unit = METRICS[one.metric].unit
+    suffix = f" {unit}" if unit and not ratio else ""
+    expected = NA
+    if one.expected is not None:
+        expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]{suffix}"
+    name = f"{one.metric} / pinned" if ratio else one.metric
+    value = NA if one.value is None else number(one.value) + suffix
+    return [
+        name,
+        one.load,
+        value,
+        expected,
+        signed_percent(one.change),
+        signed_percent(one.against_baseline),
+        str(one.status),
+        one.reason,
+    ]
+
+
+def integrity_lines(result: GateResult) -> list[str]:
+    """What is wrong with the run, or worth a look; [] if nothing is."""
+    return [line for case in result.integrity for line in _case_lines(case)]
+
+
+def _case_lines(case: IntegrityCase) -> list[str]:
+    return [
+        *(f"{case.name}: HARD FAILURE: {reason}" for reason in case.failures),
+        *(f"{case.name}: not measured: {reason}" for reason in case.errors),
+        *(f"{case.name}: {reason}" for reason in case.warnings),
+    ]
+
+
+def render_gate(result: GateResult) -> str:
+    """The page."""
+    run = result.run
+    nights = f"{result.nights} valid nights before this one, series {run.series}"
+    facts = {
+        "run": f"{run.source}, {run.started_utc or 'undated'}, commit {(run.commit or NA)[:12]}",
+        "scenario": run.scenario,
+        "target": f"{run.target} on {run.hardware}",
+        "history": f"{nights}; {baseline_line(result.baseline)}",
+    }
+    if result.pinned is not None:
+        facts["pinned"] = f"{result.pinned.source}: the table is of ratios to this run of the same night"
+    if result.rerun is not None:
+        facts["second run"] = result.rerun.source
+    parts = [
+        f"## {_MARKS[result.outcome]} omni-bench gate: {result.outcome}",
+        "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in facts.items()),
+        "\n".join(f"- {escape_markdown(line)}" for line in (*integrity_lines(result), *result.notes)),
+        _table(result),
+        "expected: geometric mean of the nights since the last change, and the 99.5 % prediction interval. Acute: "
+        "outside of it and worse than 5 %, twice. Drift: a change point (E-divisive, p < 0.001) of 3 % or more.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(result: GateResult) -> str:
+    if not result.series:
+        return "No speed is judged: a night that is not whole makes no performance claim."
+    rows = [[escape_markdown(cell) for cell in row] for row in series_rows(result)]
+    return markdown_table(HEADERS, rows, left=(0, 1, 6, 7))

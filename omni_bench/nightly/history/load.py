@@ -1,0 +1,41 @@
+"""Reads what a user names into records of the history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omni_bench.compare.load import read_json, run_paths
+from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.errors import ConfigError
+from omni_bench.nightly.history.records import Role, StoredRun, record_of_bench, record_of_run
+from omni_bench.records.run_folder import RunFolder
+
+
+def load_records(specs: Sequence[str]) -> list[StoredRun]:
+    """The runs that arguments name.
+
+    Each is a run folder, a folder of runs, a pattern, a JSON file of ``vllm bench serve --save-result``, or the
+    files of one sweep of that program with commas between them. Raises ConfigError, StoreError.
+    """
+    return [record for spec in specs for record in _of_spec(spec)]
+
+
+def load_record(path: str, role: Role = Role.NIGHT) -> StoredRun:
+    """The finished run folder at ``path``. Raises StoreError."""
+    return record_of_run(RunFolder.open(path).read_run(), path, role)
+
+
+def _of_spec(spec: str) -> list[StoredRun]:
+    paths = [path for part in spec.split(",") if part.strip() for path in run_paths(part.strip())]
+    if not paths:
+        raise ConfigError(f"{spec!r} names no run; give a run folder, a folder of runs, a pattern, or a JSON file")
+    results = {str(path): path for path in paths if path.suffix == ".json"}
+    folders = [path for path in paths if path.suffix != ".json"]
+    return [load_record(str(path)) for path in folders] + _bench_runs(results)
+
+
+def _bench_runs(results: dict[str, Path]) -> list[StoredRun]:
+    documents = {where: read_json(path) for where, path in results.items()}
+    views = group_results([(where, read_result(document, where)) for where, document in documents.items()])
+    return [record_of_bench(view, [documents[where] for where in view.source.split(",")]) for view in views]

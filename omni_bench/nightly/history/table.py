@@ -1,0 +1,77 @@
+"""The trends of a series as a table, for the terminal and as markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.records import StoredRun
+from omni_bench.nightly.history.trend import Change, Trend, commit_range
+from omni_bench.report.format import number, signed_percent
+
+HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "baseline", "change points")
+
+
+def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
+    """One row a trend, under :data:`HEADERS`."""
+    return [
+        [
+            trend.series.metric,
+            trend.series.load,
+            str(len(trend.series.logs)),
+            _value(trend.series.metric, trend.last),
+            _value(trend.series.metric, trend.segment[0]),
+            _nights(trend.segment[1]),
+            signed_percent(trend.against_baseline),
+            "; ".join(change_text(change) for change in trend.changes) or "none",
+        ]
+        for trend in trends
+    ]
+
+
+def change_text(change: Change) -> str:
+    """``2026-11-03 +6.1 % worse (abc..def)``."""
+    direction = "worse" if change.worse else "better"
+    date = (change.night.started_utc or "undated")[:10]
+    return f"{date} {signed_percent(change.point.change)} {direction} ({commit_range(change.commits)})"
+
+
+def heading(runs: Sequence[StoredRun]) -> str:
+    """What the series is: scenario, target, hardware, nights and their dates."""
+    newest = runs[-1]
+    dates = [run.started_utc[:10] for run in runs if run.started_utc]
+    span = f", {dates[0]} to {dates[-1]}" if dates else ""
+    invalid = sum(not run.valid for run in runs)
+    left_out = f", {invalid} of them invalid and left out" if invalid else ""
+    advisory = f" ({newest.advisory})" if newest.advisory else ""
+    nights = f"{_nights(len(runs))}{span}{left_out}"
+    return f"{newest.scenario}: {newest.target} on {newest.hardware}{advisory}; {nights}; series {newest.series}"
+
+
+def baseline_line(baseline: Baseline | None) -> str:
+    """Which baseline holds, and the runs that it comes from."""
+    if baseline is None:
+        return "baseline: none was set (omni-bench history baseline set RUN...)"
+    note = f" ({baseline.note})" if baseline.note else ""
+    sources = ", ".join(f"{run.started_utc or 'undated'} {run.source} [{run.run_id[:12]}]" for run in baseline.runs)
+    return f"baseline set {baseline.set_utc}{note} from {sources}"
+
+
+def _value(metric: str, value: float | None) -> str:
+    unit = METRICS[metric].unit
+    return number(value) + (f" {unit}" if unit and value is not None else "")
+
+
+def _nights(count: int) -> str:
+    return f"{count} night{'' if count == 1 else 's'}"
+
+
+def alarm_lines(alarms: Sequence[Alarm], runs: Sequence[StoredRun]) -> list[str]:
+    """What was alarmed, one line each."""
+    dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
+    return [
+        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} {signed_percent(alarm.change)}"
+        f" since {dates.get(alarm.onset_run, 'n/a')}"
+        for alarm in alarms
+    ]

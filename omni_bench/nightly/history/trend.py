@@ -1,0 +1,98 @@
+"""The trend of every gated metric: its nights, change points, and the commits between which each change came."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omni_bench.compare.stats.drift import ChangePoint, change_points
+from omni_bench.compare.stats.verdicts import worse_sign
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.history.database import Baseline
+from omni_bench.nightly.history.records import StoredRun
+from omni_bench.nightly.history.series import INTERCEPT, Series, gated, loads, series_of
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change point with its place in time. ``commits``: of the last night before and the first after, None unknown.
+
+    ``worse``: whether it is for the worse. ``night``: its first night.
+    """
+
+    point: ChangePoint
+    night: StoredRun
+    commits: tuple[str | None, str | None]
+    worse: bool
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One metric at one load. ``segment``: geometric mean of the nights since the last change point, and how many.
+
+    ``against_baseline``: that mean against the baseline's, as a fraction; None without one.
+    """
+
+    series: Series
+    changes: tuple[Change, ...]
+    segment: tuple[float | None, int]
+    against_baseline: float | None
+
+    @property
+    def last(self) -> float | None:
+        """The newest valid value."""
+        return self.series.values[-1] if self.series.values else None
+
+
+def trends(runs: Sequence[StoredRun], baseline: Baseline | None = None) -> list[Trend]:
+    """The trends of one series of runs (oldest first), by metric, then load; those without any value are left out."""
+    found = []
+    for metric in dict.fromkeys(name for run in runs for name in gated(run)):
+        for load in loads(runs):
+            series = series_of(runs, metric, load)
+            if series.logs:
+                found.append(_trend(series, baseline))
+    return found
+
+
+def _trend(series: Series, baseline: Baseline | None) -> Trend:
+    changes = located_changes(series)
+    start = changes[-1].point.index if changes else 0
+    mean = statistics.fmean(series.logs[start:])
+    normal = baseline_log(series.metric, series.load, baseline)
+    return Trend(
+        series=series,
+        changes=changes,
+        segment=(math.exp(mean) if series.metric != INTERCEPT else None, len(series.logs) - start),
+        against_baseline=None if normal is None else math.expm1(mean - normal),
+    )
+
+
+def located_changes(series: Series) -> tuple[Change, ...]:
+    """The change points of a series, with nights and commits."""
+    sign = worse_sign(METRICS[series.metric].better)
+    return tuple(
+        Change(
+            point=point,
+            night=series.nights[point.index],
+            commits=(series.nights[point.index - 1].commit, series.nights[point.index].commit),
+            worse=sign * point.change > 0,
+        )
+        for point in change_points(series.logs)
+    )
+
+
+def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:
+    """Mean logarithm of the baseline's runs; None without a baseline, a value, or a logarithm (an intercept)."""
+    if baseline is None or metric == INTERCEPT:
+        return None
+    logs = series_of(baseline.runs, metric, load).logs
+    return statistics.fmean(logs) if logs else None
+
+
+def commit_range(commits: tuple[str | None, str | None]) -> str:
+    """``abc1234..def5678``; ``same commit abc1234`` where nothing was committed in between, so that it is no commit."""
+    before, after = (commit[:12] if commit else "unknown" for commit in commits)
+    return f"same commit {after}" if commits[0] is not None and commits[0] == commits[1] else f"{before}..{after}"

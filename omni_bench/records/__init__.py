@@ -1,0 +1,1 @@
+"""The nouns and their files: configuration, prompts, plans, timelines, levels, run folders.."""

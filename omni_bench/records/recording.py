@@ -1,0 +1,65 @@
+"""What the load phase of one level leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omni_bench.records.level import Level
+from omni_bench.records.plan import PlannedRequest
+from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES, RequestError, Timeline
+
+
+@dataclass(frozen=True)
+class LevelRecording:
+    """Raw facts of one level.
+
+    ``timelines``: one for every measured request of the plan, in plan order; ``warmup`` the
+    same for the warm-up. ``audio``: request id -> file of the payload bytes as received
+    (s16le), for each measured request that succeeded (possibly empty) or got some audio
+    before it failed. ``lag``: event-loop lag of the measured phase, None if it was never
+    entered. ``interrupted``: the user stopped it; ``target_died``: the server did.
+    """
+
+    concurrency: Level
+    timelines: tuple[Timeline, ...]
+    warmup: tuple[Timeline, ...]
+    audio: dict[str, Path]
+    lag: LoopLag | None
+    interrupted: bool
+    target_died: bool
+    peak_in_flight: int
+
+
+def unsent_timeline(planned: PlannedRequest, concurrency: Level, error: RequestError, now_ns: int) -> Timeline:
+    """The timeline of a request that was given up before it was sent: it begins and fails at ``now_ns``."""
+    return Timeline(
+        request_id=planned.request_id,
+        prompt_id=planned.prompt_id,
+        concurrency=concurrency,
+        seed=planned.seed,
+        scheduled_ns=now_ns,
+        started_ns=now_ns,
+        headers_ns=None,
+        first_byte_ns=None,
+        first_audio_ns=None,
+        ended_ns=None,
+        failed_ns=now_ns,
+        chunk_arrived_ns=(),
+        chunk_bytes=(),
+        sample_rate_hz=None,
+        sample_width_bytes=SAMPLE_WIDTH_BYTES,
+        http_status=None,
+        error=error,
+        warmup=planned.warmup,
+    )
+
+
+@dataclass(frozen=True)
+class LoopLag:
+    """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    samples: int

@@ -1,0 +1,276 @@
+"""The folder of one run: what is in it, how it is written while running, how it is read later.
+
+run.json          the summary and provenance (``run.schema.json``), written once at the end
+requests.jsonl    one line a request, appended as it finishes: its timeline and derived facts
+utterances.jsonl  one line a judged utterance: texts, transcript, edits
+warmup.jsonl      one line a warm-up request: its texts and when it was in flight
+cross_talk.jsonl  with that check, one line an output in which another request's words were heard
+solo.jsonl        with the parity check, one line a request sent alone, in the form of requests.jsonl
+parity.jsonl      and one line a comparison of a request in company with itself alone
+codes.jsonl       and one line a request whose codec codes the server handed out
+chunks.parquet    one row an audio read: when it arrived, how much it held, whether it ended an HTTP chunk
+audio/  plots/  server.log  report.md  wer_evidence.md
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from omni_bench.errors import StoreError
+from omni_bench.records.chunks import read_chunks, write_chunks
+from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
+from omni_bench.records.schema import validate_run
+from omni_bench.records.timeline import Timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME = 80
+
+
+class RunFolder:
+    """A run on disk. Make one with :meth:`create` or :meth:`open`; every method raises StoreError."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._requests: JsonLinesWriter | None = None
+        self._solo: JsonLinesWriter | None = None
+        self._claim: int | None = None
+
+    @classmethod
+    def create(cls, path: str | Path) -> Self:
+        """A new run folder; it may exist (Hydra makes it) but must not hold a run already, nor one that goes on.
+
+        It is claimed for this process until :meth:`release` or the end of the process.
+        """
+        folder = cls(Path(path).absolute())
+        with os_errors_as_store_errors("create", folder.path):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            free = folder._claim_it()
+            taken = [file.name for file in (folder.run_json, folder.requests_jsonl) if file.exists()]
+        if not free:
+            taken.append("one that is going on now")
+        if taken:
+            folder.release()
+            raise StoreError(f"{folder.path} already holds a run ({taken[0]}); choose another folder")
+        return folder
+
+    def _claim_it(self) -> bool:
+        """Lock the folder itself, so that a kill leaves no lock behind; False if another run has it."""
+        self._claim = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a network file system that cannot lock a folder: its files alone tell
+        return True
+
+    def release(self) -> None:
+        """Let go of the folder; more than once is fine."""
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """An existing run folder, finished or not; ``path`` may also be its run.json."""
+        path = Path(path).absolute()
+        folder = cls(path.parent if path.name == "run.json" and path.is_file() else path)
+        if not folder.run_json.is_file() and not folder.requests_jsonl.is_file():
+            raise StoreError(f"{folder.path} is not a run folder: it has neither run.json nor requests.jsonl")
+        return folder
+
+    @property
+    def run_json(self) -> Path:
+        """The summary; absent while the run is going on or if it was killed."""
+        return self.path / "run.json"
+
+    @property
+    def requests_jsonl(self) -> Path:
+        """One line a request."""
+        return self.path / "requests.jsonl"
+
+    @property
+    def utterances_jsonl(self) -> Path:
+        """One line a judged utterance; absent without a judge."""
+        return self.path / "utterances.jsonl"
+
+    @property
+    def solo_jsonl(self) -> Path:
+        """One line a request that was sent alone; absent without the parity check."""
+        return self.path / "solo.jsonl"
+
+    @property
+    def warmup_jsonl(self) -> Path:
+        """One line a warm-up request; absent without warm-up."""
+        return self.path / "warmup.jsonl"
+
+    @property
+    def cross_talk_jsonl(self) -> Path:
+        """One line an output in which words of another request were heard; absent if that was not checked."""
+        return self.path / "cross_talk.jsonl"
+
+    @property
+    def parity_jsonl(self) -> Path:
+        """One line a request that was compared with itself alone; absent without the parity check."""
+        return self.path / "parity.jsonl"
+
+    @property
+    def codes_jsonl(self) -> Path:
+        """One line a request whose codes are known; absent if the server handed out none."""
+        return self.path / "codes.jsonl"
+
+    @property
+    def chunks_parquet(self) -> Path:
+        """One row an audio read."""
+        return self.path / "chunks.parquet"
+
+    @property
+    def server_log(self) -> Path:
+        """What the server printed."""
+        return self.path / "server.log"
+
+    @property
+    def report_md(self) -> Path:
+        """The report for people."""
+        return self.path / "report.md"
+
+    @property
+    def wer_evidence_md(self) -> Path:
+        """Every utterance that differs from its text, for people; absent if there is none."""
+        return self.path / "wer_evidence.md"
+
+    @property
+    def audio_dir(self) -> Path:
+        """Recordings that were kept; made by the first of them."""
+        return self.path / "audio"
+
+    @property
+    def plots_dir(self) -> Path:
+        """PNG files; made by the first of them."""
+        return self.path / "plots"
+
+    def append_request(self, record: Mapping[str, Any]) -> None:
+        """Append one finished request; it is on disk when this returns."""
+        if self._requests is None:
+            self._requests = JsonLinesWriter(self.requests_jsonl)
+        self._requests.append(record)
+
+    def append_solo(self, record: Mapping[str, Any]) -> None:
+        """Append one request that was sent alone; it is on disk when this returns."""
+        if self._solo is None:
+            self._solo = JsonLinesWriter(self.solo_jsonl)
+        self._solo.append(record)
+
+    def close(self) -> None:
+        """Close requests.jsonl and solo.jsonl; more than once is fine."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+        if self._solo is not None:
+            self._solo.close()
+            self._solo = None
+
+    def read_requests(self) -> list[dict[str, Any]]:
+        """The lines of requests.jsonl; a last line that was cut by a kill is left out."""
+        return read_json_lines(self.requests_jsonl)
+
+    def write_lines(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write one of the ``.jsonl`` files anew."""
+        data = b"".join(to_json(dict(record), f"a line of {path.name}") + b"\n" for record in records)
+        write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+    def read_lines(self, path: Path) -> list[dict[str, Any]]:
+        """The lines of one of the ``.jsonl`` files, [] if it is not there."""
+        return read_json_lines(path) if path.is_file() else []
+
+    def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write utterances.jsonl anew."""
+        self.write_lines(self.utterances_jsonl, records)
+
+    def read_utterances(self) -> list[dict[str, Any]]:
+        """The lines of utterances.jsonl, [] if there was no judge."""
+        return self.read_lines(self.utterances_jsonl)
+
+    def write_chunks(self, timelines: Iterable[Timeline]) -> None:
+        """Write chunks.parquet anew: the audio reads of ``timelines``."""
+        write_chunks(self.chunks_parquet, timelines)
+
+    def read_chunks(self) -> pd.DataFrame:
+        """chunks.parquet as a data frame, one row an audio read."""
+        return read_chunks(self.chunks_parquet)
+
+    def save_audio(self, name: str, pcm: bytes | Path, sample_rate_hz: int) -> str:
+        """Write s16le mono ``pcm`` (or the file that holds it) as audio/NAME.wav; the path in the run folder.
+
+        Characters of ``name`` that a file name should not have are replaced; names that
+        differ only in those get different files. An odd last byte is dropped.
+        """
+        import soundfile
+
+        relative = f"audio/{safe_name(name)}.wav"
+        if isinstance(pcm, Path):
+            with os_errors_as_store_errors("read", pcm):
+                pcm = pcm.read_bytes()
+        samples = np.frombuffer(pcm[: len(pcm) - len(pcm) % 2], dtype="<i2")
+        wav = io.BytesIO()  # libsndfile would not pass on the error of a full disk
+        try:
+            soundfile.write(wav, samples, sample_rate_hz, subtype="PCM_16", format="WAV")
+        except soundfile.LibsndfileError as error:
+            raise StoreError(f"cannot make {relative} at {sample_rate_hz} Hz: {error}") from error
+        write_atomically(self.path / relative, lambda path: path.write_bytes(wav.getbuffer()))
+        return relative
+
+    def write_run(self, run: Mapping[str, Any]) -> None:
+        """Check ``run`` against the schema and write run.json."""
+        validate_run(run, "the run")
+        data = to_json(dict(run), "run.json", indent=2) + b"\n"
+        write_atomically(self.run_json, lambda path: path.write_bytes(data))
+
+    def read_run(self) -> dict[str, Any]:
+        """run.json, checked. Raises StoreError if it is missing, broken, or of another major version."""
+        if not self.run_json.is_file():
+            finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
+            raise StoreError(
+                f"{self.path} has no run.json: the run did not finish, so that there is nothing to report or judge; "
+                f"requests.jsonl holds {finished} finished requests"
+            )
+        with os_errors_as_store_errors("read", self.run_json):
+            data = self.run_json.read_bytes()
+        try:
+            run = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{self.run_json} is not JSON: {error}") from error
+        validate_run(run, str(self.run_json))
+        return run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def safe_name(name: str) -> str:
+    """``name`` as a file name: unchanged if harmless, otherwise cleaned with a piece of its SHA-256 at the end."""
+    clean = _UNSAFE.sub("_", name).lstrip(".")[:_MAX_NAME]
+    if clean == name and clean:
+        return clean
+    return f"{clean or 'unnamed'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

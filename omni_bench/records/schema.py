@@ -1,0 +1,49 @@
+"""The contract of run.json: its JSON schema and its version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from omni_bench.errors import StoreError, shorten
+
+SCHEMA_VERSION = "1.5"
+_MAX_LISTED = 5
+
+
+@cache
+def run_schema() -> dict[str, Any]:
+    """The JSON schema of run.json (``omni_bench/records/run.schema.json``)."""
+    return json.loads((resources.files("omni_bench.records") / "run.schema.json").read_text(encoding="utf-8"))
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(run_schema())
+
+
+def validate_run(run: object, where: str = "run.json") -> None:
+    """Check a run dictionary, as built or as read; ``where`` begins the message.
+
+    Raises StoreError if it has another major schema version (before anything else is
+    looked at), or does not fit the schema; the message names the first few places.
+    """
+    if not isinstance(run, Mapping):
+        raise StoreError(f"{where} is not a JSON object but {type(run).__name__}")
+    version = run.get("schema_version")
+    major, wanted = str(version).partition(".")[0], SCHEMA_VERSION.partition(".")[0]
+    if not isinstance(version, str) or major != wanted:
+        raise StoreError(
+            f"{where} has schema_version {version!r}; this omni-bench reads {wanted}.x; "
+            "use the version of omni-bench that wrote the run"
+        )
+    errors = sorted(_validator().iter_errors(dict(run)), key=lambda error: [str(part) for part in error.absolute_path])
+    if errors:
+        listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
+        more = f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else ""
+        raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}{more}")

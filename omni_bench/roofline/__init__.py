@@ -1,1 +1,0 @@
-"""How far from the hardware's limit a server is: measured figures over the floor of its shapes."""

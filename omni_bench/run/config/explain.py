@@ -1,0 +1,168 @@
+"""One clear sentence for each way in which a configuration can be wrong.
+
+Hydra and OmegaConf report what went wrong inside them; a person who mistyped a key wants
+the bad value, where it came from and the valid ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from hydra.errors import MissingConfigException, OverrideParseException
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    InterpolationResolutionError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+    ValidationError,
+)
+from yaml import YAMLError
+
+from omni_bench.errors import ConfigError, alternatives
+from omni_bench.records.config import RunConfig
+
+
+def explain(error: BaseException) -> ConfigError:
+    """The ConfigError that says what ``error`` (of Hydra, OmegaConf or YAML) means for the user."""
+    chain = list(_chain(error))
+    place = _place(chain)
+    for link in chain:
+        if isinstance(link, MissingConfigException):
+            return ConfigError(place + _missing_option(link))
+        if isinstance(link, OverrideParseException):
+            return ConfigError(f"cannot read the override '{link.override}': {_first_line(link.message)}")
+        if isinstance(link, YAMLError):
+            return ConfigError(f"{place}not valid YAML: {' '.join(str(link).split())}")
+        if isinstance(link, (ConfigKeyError, ConfigAttributeError)):
+            return ConfigError(place + _unknown_key(link))
+        if isinstance(link, ValidationError):
+            return ConfigError(place + _wrong_type(link, chain))
+        if isinstance(link, MissingMandatoryValue):
+            return ConfigError(f"{place}{link.full_key or 'a key'} has no value and needs one")
+        if isinstance(link, InterpolationResolutionError):
+            return ConfigError(f"{place}{link.full_key or 'a key'}: {_first_line(str(link))}")
+    reason = _first_line(str(chain[-1]))
+    outer = " ".join(str(error).split())
+    return ConfigError(outer if reason in outer else f"{outer}: {reason}")
+
+
+def valid_keys(dotted: str) -> tuple[str, list[str]]:
+    """The longest known prefix of ``dotted`` and the keys valid below it.
+
+    >>> valid_keys("load.concurency")[0]
+    'load'
+    """
+    node: Any = RunConfig
+    known: list[str] = []
+    for part in [part for part in dotted.split(".") if part]:
+        hints = get_type_hints(node)
+        if part not in hints or not is_dataclass(hints[part]):
+            break
+        known.append(part)
+        node = hints[part]
+    return ".".join(known), [item.name for item in fields(node)]
+
+
+def unknown_key(dotted: str) -> str:
+    """The message for a key that the schema does not have."""
+    if dotted.split(".")[0] == "hydra":
+        return f"unknown key '{dotted}'; Hydra's own keys: omni-bench run --cfg hydra"
+    prefix, valid = valid_keys(dotted)
+    first = dotted[len(prefix) + 1 if prefix else 0 :].split(".")[0]
+    label = f"valid keys of {prefix}" if prefix else "valid top-level keys"
+    return f"unknown key '{dotted}'{alternatives(first, valid, label)}"
+
+
+def type_name(dotted: str) -> str | None:
+    """What a key takes, in words (``list of integers``), or None for a key outside the schema."""
+    prefix, names = valid_keys(dotted)
+    leaf = dotted[len(prefix) + 1 if prefix else 0 :].split(".")[0].split("[")[0]
+    if not leaf:
+        return "a group of keys"
+    if leaf not in names:
+        return None
+    node: Any = RunConfig
+    for part in prefix.split(".") if prefix else []:
+        node = get_type_hints(node)[part]
+    return _words(get_type_hints(node)[leaf])
+
+
+def _words(annotation: Any) -> str:
+    simple = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+    if annotation in simple:
+        return simple[annotation]
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Union:
+        inner = [_words(item) for item in arguments if item is not type(None)]
+        words = " or ".join(inner)
+        return f"{words}, or null" if type(None) in arguments else words
+    if origin is list:
+        return "a list of integers, such as [1,4,16]" if arguments == (int,) else "a list"
+    if origin is dict:
+        return "a mapping, such as {key: value}"
+    return "a value"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and its causes; the outermost first, but a bare wrapper never hides its cause."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _place(chain: list[BaseException]) -> str:
+    """``"in scenario/mine.yaml: "`` where Hydra names the file it was reading."""
+    for link in chain:
+        found = re.match(r"In '([^']+)'", str(link))
+        if found and found.group(1) != "config":
+            return f"in {found.group(1)}.yaml: "
+        where = getattr(getattr(link, "problem_mark", None), "name", None)
+        if where:
+            return f"in {where}: "
+    return ""
+
+
+def _missing_option(error: MissingConfigException) -> str:
+    """An option of a group that does not exist, with those that do."""
+    missing = str(error.missing_cfg_file or "")
+    group, _, option = missing.rpartition("/")
+    options = list(error.options or [])
+    if not options:
+        return _first_line(str(error)) if not group else f"{group}={option}: there is no config group '{group}'"
+    return f"unknown {group} '{option}'{alternatives(option, options)}"
+
+
+def _unknown_key(error: OmegaConfBaseException) -> str:
+    dotted = str(error.full_key or error.key or "")
+    prefix, valid = valid_keys(dotted)
+    leaf = dotted[len(prefix) + 1 if prefix else 0 :]
+    first = leaf.split(".")[0]
+    if first in valid:
+        if _is_mapping(dotted):
+            return f"'{dotted}' is not there yet: add a new entry of a mapping with +{dotted}=value"
+        return f"unknown key '{dotted}': {prefix + '.' if prefix else ''}{first} has no keys below it"
+    return unknown_key(dotted)
+
+
+def _is_mapping(dotted: str) -> bool:
+    return type_name(dotted) == "a mapping, such as {key: value}"
+
+
+def _wrong_type(error: ValidationError, chain: list[BaseException]) -> str:
+    dotted = str(error.full_key or error.key or "")
+    wanted = type_name(dotted)
+    # The override as typed is the clearest name for the bad value.
+    typed = next((found.group(1) for link in chain if (found := _OVERRIDE.match(str(link)))), None)
+    what = typed or f"{dotted}: {_first_line(str(error))}"
+    return f"{what}: {dotted} takes {wanted}" if wanted else what
+
+
+_OVERRIDE = re.compile(r"Error merging override (.+)")
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), text)

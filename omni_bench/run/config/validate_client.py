@@ -1,0 +1,119 @@
+"""Checks of the client's configuration that a type cannot express."""
+
+from __future__ import annotations
+
+import math
+
+from omni_bench.errors import ConfigError, alternatives
+from omni_bench.load.clients.openai_chat_audio import MODALITIES
+from omni_bench.load.clients.speech_body import REFERENCE_FORMS
+from omni_bench.load.clients.wire_forms import CHAT, FORMS, Asked
+from omni_bench.records.config import ClientConfig, RunConfig
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
+
+CLIENT_KINDS = tuple(FORMS)
+SOCKET, OF_SOCKETS = "openai_speech_ws", "split_granularity"
+
+_LIMITS = (("ttfp_ms", "stall_s"), ("ttft_ms", "tpot_ms"))
+"""Those of the service level that are on audio, and on text."""
+
+
+def validate_client(client: ClientConfig) -> None:
+    """Raise ConfigError for the first value that cannot be used."""
+    _choice("client.kind", client.kind, CLIENT_KINDS)
+    _choice("client.reference_form", client.reference_form, REFERENCE_FORMS)
+    _modalities(client)
+    if OF_SOCKETS in client.extra_body and client.kind != SOCKET:
+        raise ConfigError(
+            f"client.extra_body.{OF_SOCKETS} with client.kind={client.kind}: servers ignore it there, as the text "
+            f"comes whole; valid with client={SOCKET}: none, sentence, clause"
+        )
+    if client.sample_rate_hz < 1:
+        raise ConfigError(f"client.sample_rate_hz={client.sample_rate_hz}: at least 1, such as 24000")
+    if client.max_new_tokens is not None and client.max_new_tokens < 1:
+        raise ConfigError(f"client.max_new_tokens={client.max_new_tokens}: at least 1, or null")
+    for name in ("request_timeout_s", "connect_timeout_s", "stall_timeout_s", "max_audio_s"):
+        value = getattr(client, name)
+        if not (math.isfinite(value) and value > 0):
+            raise ConfigError(f"client.{name}={value}: a finite number above 0")
+
+
+def validate_asked(config: RunConfig) -> None:
+    """Raise ConfigError for checks that cannot be made of what the client asks for."""
+    asked = Asked.of(config.client)
+    _chaos(config, asked)
+    listed = ", ".join(config.client.modalities)
+    if not asked.audio:
+        if config.asr.kind != "none":
+            raise ConfigError(
+                f"asr={config.asr.kind} with client.modalities=[{listed}]: a run of text alone has nothing to hear; "
+                "add asr=none"
+            )
+        if config.checks.parity_requests:
+            raise ConfigError(
+                f"checks.parity_requests={config.checks.parity_requests} with client.modalities=[{listed}]: the parity "
+                "check compares audio, and a run of text alone has none; set it to 0"
+            )
+    elif config.client.kind == CHAT and not asked.text and config.asr.kind != "none":
+        raise ConfigError(
+            f"asr={config.asr.kind} with client.modalities=[{listed}]: what a chat says is only known from its text; "
+            "add text to client.modalities, or asr=none"
+        )
+    _slo(config, asked)
+
+
+def _chaos(config: RunConfig, asked: Asked) -> None:
+    """Raise ConfigError for a fault of the wire that cannot be seen in what this client asks for."""
+    name, kind = config.target.chaos, config.client.kind
+    valid = faults_of(kind, audio=asked.audio)
+    if name is None or name in valid:
+        return
+    asking = f"client.kind={kind}" + ("" if asked.audio else f" and client.modalities={list(config.client.modalities)}")
+    why = WIRE_FAULTS[name].why if asked.audio else "it damages audio, and none is asked for"
+    raise ConfigError(f"target.chaos={name} with {asking}: {why}; valid there: {', '.join(valid)}")
+
+
+def _slo(config: RunConfig, asked: Asked) -> None:
+    """Raise ConfigError for a limit on something that no answer of this client has."""
+    listed = ", ".join(config.client.modalities)
+    of_audio, of_text = ([name for name in names if getattr(config.slo, name) is not None] for names in _LIMITS)
+    if of_audio and not asked.audio:
+        raise ConfigError(
+            f"{_named(of_audio)} on audio, and client.modalities=[{listed}] asks for none; "
+            "valid for a text: slo.ttft_ms, slo.tpot_ms and slo.e2el_ms, such as slo=chat_text, or slo=none"
+        )
+    if of_text and not asked.text:
+        way = (
+            f"client.modalities=[{listed}] asks for none; add text to it"
+            if config.client.kind == CHAT
+            else f"client.kind={config.client.kind} asks for none"
+        )
+        raise ConfigError(
+            f"{_named(of_text)} on a chat's text, and {way}; "
+            "valid for speech: slo.ttfp_ms, slo.stall_s and slo.e2el_ms, such as slo=interactive, or slo=none"
+        )
+
+
+def _named(names: list[str]) -> str:
+    listed = " and ".join(f"slo.{name}" for name in names)
+    return f"{listed} {'is a limit' if len(names) == 1 else 'are limits'}"
+
+
+def _modalities(client: ClientConfig) -> None:
+    if client.kind != CHAT:
+        if client.modalities:
+            raise ConfigError(
+                f"client.modalities={list(client.modalities)} is for client.kind={CHAT}, not for {client.kind}"
+            )
+        return
+    if not client.modalities:
+        raise ConfigError("client.modalities=[]: what to ask a chat for; valid: [text], [text,audio], [audio]")
+    for modality in client.modalities:
+        _choice("client.modalities", modality, MODALITIES)
+    if len(set(client.modalities)) != len(client.modalities):
+        raise ConfigError(f"client.modalities={list(client.modalities)} lists one twice")
+
+
+def _choice(key: str, value: str, valid: tuple[str, ...]) -> None:
+    if value not in valid:
+        raise ConfigError(f"{key}={value!r}{alternatives(value, valid)}")

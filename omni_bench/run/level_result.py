@@ -1,0 +1,94 @@
+"""A measured request and level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omni_bench.accuracy.signal.shared_audio import SharedAudio
+from omni_bench.metrics.level import LevelSummary, Slo, Warmup, summarise_level
+from omni_bench.metrics.open_loop import peak_in_flight
+from omni_bench.metrics.request import RequestMetrics
+from omni_bench.records.level import Level, Rate
+from omni_bench.records.recording import LoopLag
+from omni_bench.records.timeline import Timeline
+from omni_bench.run.warmup import WarmupRequest
+
+UNHEARABLE = ("empty", "silent", "no_text")
+"""Faults with which there is nothing to transcribe, or to compare: the utterance counts as wholly wrong."""
+
+
+@dataclass(frozen=True)
+class RequestResult:
+    """One measured request. ``audio``: the file that holds its samples (.pcm or .wav), None if there is none.
+
+    ``text``: what is to be heard: of a chat the text of its reply, else that of the prompt.
+    ``prompt_text``: what was asked for, None where that is ``text``.
+    ``ref_text``: what is said in the reference recording that was sent with it, None if none was.
+    ``shared``: which stretches of it are samples of other requests (fault ``shared_audio``).
+    """
+
+    timeline: Timeline
+    text: str
+    language: str
+    metrics: RequestMetrics
+    faults: tuple[str, ...]
+    audio: Path | None
+    ref_text: str | None = None
+    shared: tuple[SharedAudio, ...] = ()
+    prompt_text: str | None = None
+
+    @property
+    def request_id(self) -> str:
+        """Unique within a run."""
+        return self.timeline.request_id
+
+    @property
+    def forced(self) -> str | None:
+        """Why no transcript can save this utterance (failed, empty, silent), else None."""
+        if not self.timeline.ok:
+            return "failed"
+        return next((fault for fault in UNHEARABLE if fault in self.faults), None)
+
+
+@dataclass(frozen=True)
+class LevelResult:
+    """One level: its requests in plan order, the lag of the client (None if it never measured), how the warm-up went.
+
+    ``warmup`` is None in runs of schema 1.0, which did not store it; ``warmup_requests`` is empty before 1.2.
+    """
+
+    concurrency: Level
+    requests: tuple[RequestResult, ...]
+    lag: LoopLag | None
+    warmup: Warmup | None = None
+    warmup_requests: tuple[WarmupRequest, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """Requests that were to be in flight at once, or that were so at most in an open loop."""
+        if not isinstance(self.concurrency, Rate):
+            return self.concurrency
+        return max(peak_in_flight([request.timeline for request in self.requests]), 1)
+
+    def summary(
+        self,
+        lag_budget_ms: float,
+        arrival: str = "closed_loop",
+        *,
+        max_in_flight: int | None = None,
+        slo: Slo | None = None,
+    ) -> LevelSummary:
+        """Distributions, rates and validity of the level; arguments as of :func:`summarise_level`."""
+        return summarise_level(
+            self.concurrency,
+            [request.timeline for request in self.requests],
+            [request.metrics for request in self.requests],
+            {request.request_id: request.faults for request in self.requests},
+            lag=self.lag,
+            lag_budget_ms=lag_budget_ms,
+            warmup=self.warmup,
+            slo=slo,
+            arrival=arrival,
+            max_in_flight=max_in_flight,
+        )

@@ -1,0 +1,126 @@
+"""From raw facts to results: what is known of each request and level, and how it is written down.
+
+The same functions serve a run that just ended (audio in the spool folder) and an old one
+that is read back (``omni-bench report``, ``omni-bench judge``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults, in_order
+from omni_bench.load.clients.wire_forms import Asked
+from omni_bench.metrics.level import Warmup
+from omni_bench.metrics.request import request_metrics
+from omni_bench.records.config import LoadConfig
+from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.level import Level
+from omni_bench.records.plan import LevelPlan
+from omni_bench.records.prompt import Prompt
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.timeline import Timeline
+from omni_bench.run.level_result import LevelResult, RequestResult
+from omni_bench.run.signal_checks import with_signal_faults
+from omni_bench.run.warmup import warmup_requests
+
+SPEECH = Asked()
+
+
+def measure_level(
+    recording: LevelRecording,
+    prompts: Mapping[str, Prompt],
+    *,
+    with_reference: bool = False,
+    check_signal: bool = False,
+    asked: Asked = SPEECH,
+) -> LevelResult:
+    """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
+
+    ``with_reference``: their reference recordings were sent. ``check_signal``: look for clicks, dropouts,
+    noise and copied audio too, which makes sense for speech only. Raises StoreError if spooled audio cannot be read.
+    """
+    requests = tuple(
+        measure_request(
+            timeline,
+            prompts[timeline.prompt_id],
+            recording.audio.get(timeline.request_id),
+            with_reference=with_reference,
+            asked=asked,
+        )
+        for timeline in recording.timelines
+    )
+    if check_signal:
+        requests = with_signal_faults(requests)
+    warmup = warmup_requests(recording.warmup, prompts, with_reference=with_reference)
+    return LevelResult(recording.concurrency, requests, recording.lag, Warmup.of(recording.warmup), warmup)
+
+
+def measure_request(
+    timeline: Timeline, prompt: Prompt, audio: Path | None, *, with_reference: bool = False, asked: Asked = SPEECH
+) -> RequestResult:
+    """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
+    pcm = None
+    if audio is not None:
+        with os_errors_as_store_errors("read", audio):
+            pcm = audio.read_bytes()
+    return RequestResult(
+        timeline=timeline,
+        text=spoken_text(timeline, prompt),
+        language=prompt.language,
+        metrics=request_metrics(timeline, pcm),
+        faults=answer_faults(timeline, prompt, pcm, asked),
+        audio=audio if pcm else None,
+        ref_text=prompt.ref_text if with_reference else None,
+        prompt_text=other_prompt_text(timeline, prompt),
+    )
+
+
+# What an answer should have said, and what is wrong with it by itself.
+
+
+def spoken_text(timeline: Timeline, prompt: Prompt) -> str:
+    """What is to be heard: the text of the reply if there is one, else that of the prompt."""
+    return timeline.reply_text if timeline.reply_text and timeline.reply_text.strip() else prompt.text
+
+
+def other_prompt_text(timeline: Timeline, prompt: Prompt) -> str | None:
+    """What was asked for, None where that is what is to be heard."""
+    return None if spoken_text(timeline, prompt) == prompt.text else prompt.text
+
+
+def answer_faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None, asked: Asked) -> tuple[str, ...]:
+    """What is wrong with an answer to ``asked``, by the names of the validity checks.
+
+    ``pcm``: its samples as received, None if they were not kept. An answer of text alone is held to no rule of audio.
+    """
+    if not timeline.ok:
+        return ()  # a failure already, counted by its kind
+    has_text = bool(timeline.reply_text and timeline.reply_text.strip())
+    faults = ("no_text",) if asked.text and not has_text else ()
+    if not asked.audio and not timeline.audio_bytes:
+        return faults
+    if pcm is None or timeline.sample_rate_hz is None:
+        # The samples were lost with the load worker (a run that was cut off); their number was not.
+        return in_order((*faults, "unchecked" if timeline.audio_bytes else "empty"))
+    text = spoken_text(timeline, prompt) if has_text or asked.scripted else None
+    found = audio_faults(pcm, timeline.sample_rate_hz, text, prompt.language)
+    return in_order((*faults, *found, *delivery_faults(timeline)))
+
+
+# The order of levels: as the configuration lists them, whatever the order in which they ran.
+
+
+def configured_levels(load: LoadConfig, plans: Sequence[LevelPlan]) -> list[Level]:
+    """The levels of ``plans`` without the rotation of ``load.rotate_levels``."""
+    if load.rotate_levels and plans:
+        first = len(plans) - load.rotate_levels % len(plans)
+        plans = [*plans[first:], *plans[:first]]
+    return [plan.concurrency for plan in plans]
+
+
+def in_configured_order(levels: Sequence[LevelResult], configured: Sequence[Level]) -> list[LevelResult]:
+    """``levels`` in the order of ``configured``; those that it lacks (the probes of a rate search) follow, by rate."""
+    listed = [level for level in levels if level.concurrency in configured]
+    found = sorted((level for level in levels if level.concurrency not in configured), key=lambda one: one.concurrency)
+    return sorted(listed, key=lambda level: configured.index(level.concurrency)) + found

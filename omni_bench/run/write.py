@@ -1,0 +1,175 @@
+"""The end of a run, good or bad: audio, requests, utterances, run.json, report and plots on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from omni_bench.accuracy.cross_talk.check import LevelCrossTalk, cross_talk_reasons
+from omni_bench.accuracy.parity.records import parity_record
+from omni_bench.accuracy.parity.verdict import LevelParity, parity_reasons
+from omni_bench.errors import OmniBenchError
+from omni_bench.records.config import CLOSED_LOOP, RunConfig
+from omni_bench.records.level import Level, is_open_loop
+from omni_bench.records.recording import LevelRecording
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.write import write_report
+from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, victims, write_cross_talk
+from omni_bench.run.document import build_level, build_run
+from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
+from omni_bench.run.level_result import LevelResult
+from omni_bench.run.parity import AloneInterrupted, ParityResult, recordings_to_keep, write_parity
+from omni_bench.run.rate_search import is_expected, probe_of, probe_record, search_record, slo_of
+from omni_bench.run.stored_results import write_results
+
+JUDGING_DID_NOT_FINISH = "judging did not finish: "
+"""Begins the reason that ``omni-bench judge`` can take away."""
+INTERRUPTED = "the run was interrupted"
+"""Begins the reason of a run that Ctrl-C cut short."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that is known at the end.
+
+    ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
+    load phase was complete. ``recordings``: what the load phase left in the spool folder, for the
+    audio of levels that could not be measured. ``planned``: the levels that were to be measured, as far as that
+    was known beforehand.
+    """
+
+    config: RunConfig
+    folder: RunFolder
+    levels: list[LevelResult]
+    verdicts: Verdicts | None
+    problem: BaseException | None
+    started_utc: datetime
+    duration_s: float
+    provenance: Mapping[str, Any]
+    while_judging: bool = False
+    recordings: list[LevelRecording] = field(default_factory=list)
+    parity: ParityResult | None = None
+    planned: tuple[Level, ...] = ()
+
+
+def finish(outcome: Outcome) -> dict[str, Any]:
+    """Write audio, requests.jsonl, utterances.jsonl, run.json, report.md and plots; returns the content of run.json.
+
+    If anything cut the run short, in the load phase or while judging, the audio of all requests
+    is kept (unless ``output.save_audio`` is none), so that ``omni-bench judge`` can finish them.
+    Raises StoreError when a file cannot be written; those before it, in that order, are complete.
+    """
+    config, folder = outcome.config, outcome.folder
+    output = config.output
+    if outcome.problem is not None and output.save_audio == "worst":
+        output = replace(output, save_audio="all")
+    cross_talk = check_cross_talk(outcome.levels, outcome.verdicts, config.checks)
+    keep = requests_to_keep(outcome.levels, outcome.verdicts, output, victims(cross_talk))
+    kept = keep_audio(folder, keep, config.client.sample_rate_hz)
+    if output.save_audio == "all":
+        kept |= _keep_unmeasured(outcome)
+    parity = outcome.parity
+    if parity is not None:
+        more = recordings_to_keep(parity, outcome.levels, output, outcome.provenance)
+        kept |= keep_audio(folder, [one for one in more if one.request_id not in kept], config.client.sample_rate_hz)
+    write_results(folder, outcome.levels, kept)
+    if parity is not None:
+        write_parity(folder, parity, kept)
+    if outcome.verdicts is not None:
+        folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
+    write_cross_talk(folder, cross_talk, kept)
+    levels = [
+        level_record(
+            level,
+            outcome.verdicts,
+            config,
+            parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
+            cross_talk=cross_talk.get(level.concurrency),
+        )
+        for level in outcome.levels
+    ]
+    run = build_run(
+        scenario=config.scenario.name,
+        description=config.scenario.description,
+        started_utc=outcome.started_utc,
+        duration_s=outcome.duration_s,
+        levels=levels,
+        provenance=outcome.provenance,
+        more_invalid_reasons=_problem_reasons(outcome),
+        rate_search=search_record(levels, config),
+        excused=is_expected,
+    )
+    folder.write_run(run)
+    write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
+    return run
+
+
+def _keep_unmeasured(outcome: Outcome) -> dict[str, str]:
+    """Keep the audio of levels that were recorded but could not be measured; request id -> path."""
+    measured = {level.concurrency for level in outcome.levels}
+    return {
+        timeline.request_id: outcome.folder.save_audio(
+            timeline.request_id,
+            recording.audio[timeline.request_id],
+            timeline.sample_rate_hz or outcome.config.client.sample_rate_hz,
+        )
+        for recording in outcome.recordings
+        if recording.concurrency not in measured
+        for timeline in recording.timelines
+        if timeline.audio_bytes and timeline.request_id in recording.audio
+    }
+
+
+def level_record(
+    level: LevelResult,
+    verdicts: Verdicts | None,
+    config: RunConfig,
+    *,
+    parity: LevelParity | None = None,
+    cross_talk: LevelCrossTalk | None = None,
+) -> dict[str, Any]:
+    """One entry of ``levels`` in run.json."""
+    corpus = verdicts.corpus(level) if verdicts is not None else None
+    return build_level(
+        level.summary(
+            config.load.lag_budget_ms,
+            config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
+            max_in_flight=config.load.max_in_flight,
+            slo=slo if (slo := slo_of(config)).asked else None,
+        ),
+        [request.metrics for request in level.requests if not request.faults],
+        corpus,
+        lag_budget_ms=config.load.lag_budget_ms,
+        more_invalid_reasons=[
+            *wer_reasons(corpus, config.asr.wer_limit, config.dataset.locale),
+            *parity_reasons(parity),
+            *cross_talk_reasons(cross_talk),
+        ],
+        parity=parity_record(parity),
+        cross_talk=cross_talk_record(cross_talk),
+        voices=verdicts.voice_summary(level) if verdicts is not None else None,
+        probe=probe_record(probe_of(level, config)),
+    )
+
+
+def _problem_reasons(outcome: Outcome) -> list[str]:
+    problem = outcome.problem
+    if problem is None:
+        return []
+    if isinstance(problem, AloneInterrupted):
+        reason = f"the run was {problem}"
+    elif isinstance(problem, KeyboardInterrupt):
+        reason = INTERRUPTED
+    elif isinstance(problem, (OmniBenchError, OSError)):
+        reason = str(problem).splitlines()[0].removesuffix(":")  # an end of a log follows
+    else:
+        reason = f"internal error: {type(problem).__name__}: {problem}"
+    reasons = [JUDGING_DID_NOT_FINISH + reason if outcome.while_judging else reason]
+    measured = {level.concurrency for level in outcome.levels}
+    missing = [level for level in outcome.planned if level not in measured]
+    if missing:
+        kind = "" if is_open_loop(missing) else "concurrency "
+        reasons.append(f"not measured: {kind}{', '.join(map(str, missing))}")
+    return reasons

@@ -1,0 +1,249 @@
+"""The hot loop: requests in rows, one frame for every row at each step.
+
+This file is all there is between two frames. Rows 0..n-1 are occupied; a row that leaves is
+filled by the last one, so that a step works on a contiguous prefix of every tensor and needs
+no gather. In deterministic mode a step always runs over all rows and the whole cache: the
+shapes of its matrix products, and with them the rounding of a row, do not depend on how many
+requests are running.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omni_bench.errors import EngineError
+from reference_impl.loading.checkpoint import Model
+from reference_impl.model.kv_cache import SlotCache
+from reference_impl.model.predictor_strategies import STRATEGIES, FrameStrategy, KvCacheStrategy, expand, recorded_frame
+from reference_impl.model.sampling import effective_sampling, penalise, predictor_draw, talker_draw
+from reference_impl.model.transfers import to_device
+from reference_impl.prompt.builder import Prompt
+from reference_impl.settings import ServerSettings
+
+# attended positions are rounded up to a multiple of this, so that the allocator sees few sizes
+SPAN_STEP = 32
+
+
+class DecodeBatch:
+    """State of up to ``max_batch`` requests. Not thread-safe: the engine's thread owns it.
+
+    Per row: ``hidden`` [H] and ``code0`` (the frame to come), ``length`` (positions in the
+    cache), ``position`` (rotary position of the next input), ``frame`` (frames of the request
+    so far, the counter of its random numbers), ``segment_frame`` (frames of this segment),
+    ``min_frames`` (the end token is masked before), and where the checkpoint uses them
+    ``seen`` [V] (codes of codebook 0 drawn in this segment) and ``trailing`` [max_seq_len + 1, H]
+    (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
+
+    ``ahead``: a batch that launches a step before the results of the one before are looked at
+    has :meth:`launch` and :meth:`collect` instead of :meth:`step`, and such a step is in vain
+    for a request that has ended meanwhile. ``gathers``: prompts are best entered several at a time.
+    ``max_length``: positions a row may fill.
+    """
+
+    ahead: ClassVar[bool] = False
+    gathers: bool = False
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        talker = model.config.talker.transformer
+        rows, device = settings.max_batch, model.device
+        self.model, self.settings = model, settings
+        self.count = 0
+        self.max_length = settings.max_seq_len
+        self._longest = [0] * rows  # lengths again, on the host
+        self._cache = SlotCache(
+            talker.num_layers, rows, talker.num_kv_heads, settings.max_seq_len, talker.head_dim, device, model.dtype
+        )
+        sampling = effective_sampling(model.config.sampling, settings)
+        self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
+        self._penalty = sampling.repetition_penalty
+        self._strategy = self._new_strategy()
+        # only the plain strategy keeps nothing of its own between two frames
+        plain = settings.recorded and device.type == "cpu" and type(self._strategy) is KvCacheStrategy
+        self._recorded = recorded_frame(model.predictor, self._draw_rest) if plain else None
+        self._hidden = torch.zeros(rows, talker.hidden_size, device=device, dtype=model.dtype)
+        self._uniforms = torch.zeros(rows, max_frames + 1, model.config.predictor.num_code_groups, device=device)
+        self._rows = torch.arange(rows, device=device)
+        self._counters = torch.zeros(7, rows, dtype=torch.long, device=device)
+        (
+            self._code0, self._length, self._position, self._frame, self._segment_frame, self._min_frames,
+            self._trailing_length,
+        ) = self._counters  # fmt: skip
+        vocabulary = model.config.talker.codec_vocab_size
+        suppressed = torch.zeros(vocabulary, dtype=torch.bool)
+        suppressed[list(model.config.talker.suppressed_ids)] = True
+        self._suppressed = suppressed.to(device) if suppressed.any() else None
+        self._seen = self._trailing = None
+        if self._penalty != 1.0:
+            self._seen = torch.zeros(rows, vocabulary, dtype=torch.bool, device=device)
+        if pad is not None:
+            self._pad = pad
+            # no row can have more decode steps than its cache has positions
+            shape = (rows, settings.max_seq_len + 1, talker.hidden_size)
+            self._trailing = torch.zeros(shape, device=device, dtype=model.dtype)
+        tables = (self._counters.T, self._hidden, self._uniforms, self._seen, self._trailing)
+        self._per_row = tuple(table for table in tables if table is not None)
+
+    @property
+    def hidden(self) -> Tensor:
+        """States [count, H] from which codebook 0 of the coming frames was drawn (a step overwrites it)."""
+        return self._hidden[: self.count]
+
+    def join(self, uniforms: np.ndarray) -> int:
+        """Take a row for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
+        row = self._next_row()
+        self._uniforms[row, : len(uniforms)] = to_device(uniforms, self._uniforms.device)
+        self._frame[row] = 0
+        return row
+
+    def _next_row(self) -> int:
+        if self.count == self.settings.max_batch:
+            raise EngineError(f"all {self.count} rows are taken")
+        self.count += 1
+        return self.count - 1
+
+    def prefill(self, row: int, prompt: Prompt, forced_frames: int | None = None, uniform: float | None = None) -> int:
+        """:meth:`enter`, and wait for codebook 0 of the first frame, which is returned."""
+        self.enter(row, prompt, forced_frames, uniform)
+        return int(self._code0[row])
+
+    def enter(
+        self,
+        row: int,
+        prompt: Prompt,
+        forced_frames: int | None = None,
+        uniform: float | None = None,
+        frame: int | None = None,
+    ) -> None:
+        """Read a segment's prompt into a row and draw codebook 0 of its first frame.
+
+        ``forced_frames``: the end token is masked until then. ``uniform``: the random number to
+        draw with (None: the row's own for this frame). ``frame``: how many the request has so
+        far (None: as counted; a step that was launched ahead may have counted one too many).
+        """
+        if frame is not None:
+            self._frame[row] = frame
+        hidden = self._read_prompt(row, prompt)
+        self._hidden[row] = hidden
+        self._length[row] = self._longest[row] = len(prompt.embeds)
+        self._position[row] = prompt.next_position
+        self._segment_frame[row] = 0
+        self._min_frames[row] = self.model.config.talker.min_frames if forced_frames is None else forced_frames
+        if self._seen is not None:
+            self._seen[row] = False
+        if self._trailing is not None:
+            self._trailing_length[row] = self._set_trailing(row, prompt.trailing)
+        rows = slice(row, row + 1)
+        number = None if uniform is None else self._uniforms.new_tensor([uniform])
+        self._code0[rows] = self._draw(hidden[None], rows, number)
+
+    def step(self) -> np.ndarray:
+        """One frame for every row: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
+        model = self.model
+        n, span = self._shape()
+        rows = slice(0, n)
+        codes = self._complete(rows)
+        embeds = self._next_inputs(codes, rows)
+        hidden = model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
+        for counter in (self._length, self._position, self._frame, self._segment_frame):
+            counter[rows] += 1
+        self._hidden[rows] = hidden
+        self._code0[rows] = self._draw(hidden, rows)
+        result = torch.cat([codes, self._code0[rows, None]], dim=1)[: self.count].cpu().numpy()
+        for row in range(self.count):
+            self._longest[row] += 1
+        self._clear(slice(self.count, n))
+        return result
+
+    def _shape(self) -> tuple[int, int]:
+        """Rows and cache positions that a step works on: at least the occupied ones."""
+        settings = self.settings
+        if settings.deterministic:
+            return settings.max_batch, settings.max_seq_len
+        longest = max(self._longest[: self.count]) + 1
+        return self.count, min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
+
+    def _read_prompt(self, row: int, prompt: Prompt) -> Tensor:
+        """A prompt into a row's cache -> its last state [H]."""
+        return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
+
+    def _new_strategy(self) -> FrameStrategy:
+        return STRATEGIES[self.settings.predictor](self.model.predictor, self.settings.max_batch)
+
+    def _complete(self, rows: slice) -> Tensor:
+        """The 16 codes of each row's frame [B, 16], of which codebook 0 was drawn a step before."""
+        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
+        hidden, code0 = self._hidden[rows], self._code0[rows]
+        if self._recorded is not None:
+            return self._recorded(hidden, code0, uniforms)
+        return expand(self.model.predictor, self._strategy, hidden, code0, uniforms, self._draw_rest)
+
+    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+        """What the talker reads next [B, H]: the frame's codes [B, 16], and text that is still to come."""
+        embeds = self.model.predictor.embed_frame(codes, self.model.talker.codec_embedding.weight)
+        text = self._coming_text(rows)
+        return embeds if text is None else embeds + text
+
+    def _coming_text(self, rows: slice) -> Tensor | None:
+        """What is added to the talker's input at this frame [B, H]; None where the checkpoint adds nothing."""
+        if self._trailing is None:
+            return None
+        coming = torch.minimum(self._segment_frame[rows], self._trailing_length[rows])
+        return self._trailing[self._rows[rows], coming]
+
+    def leave(self, row: int) -> int | None:
+        """Free a row. Returns the number of the row that was moved into its place, or None."""
+        last = self.count - 1
+        self.count = last
+        moved = None
+        if row != last:
+            self._cache.move(last, row, self._longest[last])
+            for tensor in self._per_row:
+                tensor[row] = tensor[last]
+            self._longest[row] = self._longest[last]
+            moved = last
+        self._clear(slice(last, last + 1))
+        return moved
+
+    def leave_all(self, rows: list[int]) -> dict[int, int]:
+        """Free several rows. Returns, for each row that took another's place, where it was before."""
+        origins: dict[int, int] = {}
+        for row in sorted(rows, reverse=True):  # what leaves as well need not move
+            moved = self.leave(row)
+            if moved is not None:
+                origins[row] = origins.pop(moved, moved)
+        return origins
+
+    def _clear(self, rows: slice) -> None:
+        """Idle rows stay at position 0, so that a full-shape step over them reads nothing old or out of range."""
+        self._hidden[rows] = 0
+        self._counters[:, rows] = 0
+
+    def _set_trailing(self, row: int, trailing: Tensor | None) -> int:
+        """The text vectors still to come [T, H] into a row's table, the pad behind them; returns T."""
+        table, count = self._trailing, 0
+        if trailing is not None:
+            count = min(len(trailing), table.shape[1] - 1)
+            table[row, :count] = trailing[:count]
+        table[row, count] = self._pad
+        return count
+
+    def _draw(self, hidden: Tensor, rows: slice | Tensor, uniforms: Tensor | None = None) -> Tensor:
+        """Codebook 0 of the next frame from hidden [B, H]; the end token is masked in a segment's first frames."""
+        talker = self.model.talker
+        logits = talker.codec_head(hidden).float()
+        if self._seen is not None:
+            logits = penalise(logits, self._seen[rows], self._penalty)
+        too_early = self._segment_frame[rows] < self._min_frames[rows]
+        logits[:, talker.config.codec_eos_id].masked_fill_(too_early, float("-inf"))
+        if self._suppressed is not None:
+            logits.masked_fill_(self._suppressed, float("-inf"))
+        if uniforms is None:
+            uniforms = self._uniforms[self._rows[rows], self._frame[rows], 0]
+        code0 = self._draw_code0(logits, uniforms)
+        if self._seen is not None:
+            self._seen[self._rows[rows], code0] = True
+        return code0

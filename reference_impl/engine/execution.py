@@ -1,0 +1,198 @@
+"""The execution ladder: what runs a step and Code2Wav (``reference.graphs``, ``reference.buffers``).
+
+One result, rising speed: codes through the host at every draw (what servers did first);
+everything on the device; the two halves of a layer compiled by torch.compile; the code
+predictor and the talker in one CUDA graph each; the whole step in one graph of fused kernels
+(``fast/``). Everything but the last keeps PyTorch's kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omni_bench.errors import ConfigError
+from reference_impl.engine.code2wav_worker import AudioWorker
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.loading.checkpoint import Model
+from reference_impl.model.kv_cache import CacheView
+from reference_impl.model.layers import DecoderLayer, attend, rotate
+from reference_impl.model.predictor_strategies import bucket
+from reference_impl.model.sampling import Draw
+from reference_impl.settings import BUFFERS, CODE2WAV_GRAPHS, GRAPHS, ServerSettings
+
+
+def execution_class(settings: ServerSettings) -> type[DecodeBatch]:
+    """The decode batch for these settings. Raises ConfigError for settings that do not go together."""
+    if settings.graphs not in GRAPHS:
+        raise ConfigError(f"reference.graphs={settings.graphs!r} is unknown; valid: {', '.join(GRAPHS)}")
+    if settings.buffers not in BUFFERS:
+        raise ConfigError(f"reference.buffers={settings.buffers!r} is unknown; valid: {', '.join(BUFFERS)}")
+    if settings.buffers == "host_roundtrip":
+        if settings.graphs != "off":
+            raise ConfigError(
+                f"reference.buffers=host_roundtrip waits for the host at every draw, which a graph cannot: "
+                f"reference.graphs={settings.graphs!r} needs buffers=device"
+            )
+        return HostRoundtripBatch
+    if settings.graphs == "full_step":
+        if not torch.cuda.is_available():
+            raise ConfigError(
+                "reference.graphs='full_step' needs a CUDA device, which PyTorch does not see; valid: off"
+            )
+        try:
+            # Triton comes with CUDA builds of PyTorch only
+            from reference_impl.engine.cuda.batch import FullStepBatch
+        except ImportError as error:
+            raise ConfigError(f"reference.graphs='full_step' needs Triton 3.6 or later: {error}") from None
+        return FullStepBatch
+    return {"off": DecodeBatch, "compile": CompiledBatch, "cuda_graph": StageGraphBatch}[settings.graphs]
+
+
+def audio_stage(settings: ServerSettings) -> Callable[[Model, int, Callable[[Exception], None]], AudioWorker]:
+    """What makes the Code2Wav worker for these settings, with the arguments of :class:`AudioWorker`."""
+    if settings.graphs not in CODE2WAV_GRAPHS:
+        return AudioWorker
+    from reference_impl.engine.cuda.audio import GraphAudioWorker
+
+    frames = max(settings.first_chunk_frames, settings.chunk_frames)
+    return partial(GraphAudioWorker, rows=settings.max_batch, frames=frames)
+
+
+class ThroughHost:
+    """A draw whose ids visit the host before they are used."""
+
+    def __init__(self, draw: Draw):
+        self._draw = draw
+
+    def __call__(self, logits: Tensor, uniforms: Tensor) -> Tensor:
+        """See :class:`Draw`."""
+        return self._draw(logits, uniforms).cpu().to(logits.device)
+
+
+class HostRoundtripBatch(DecodeBatch):
+    """Every id goes to the host and back as soon as it is drawn, and so does the talker's state at each frame."""
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        self._draw_code0, self._draw_rest = ThroughHost(self._draw_code0), ThroughHost(self._draw_rest)
+
+    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+        return super()._next_inputs(codes, rows).cpu().to(codes.device)
+
+
+class CompiledBatch(DecodeBatch):
+    """What stands before and behind the attention of a layer is compiled, each once for a number of rows.
+
+    Rows are padded to a power of two, so that few shapes are compiled. Compiling a whole step
+    at once takes minutes (15 × 5 layers unrolled).
+    """
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        need_cuda(model, settings)
+        import torch._dynamo
+
+        # beyond the limit the rest runs uncompiled: both stacks at each number of rows, and the predictor's first pass
+        shapes = 3 * (settings.max_batch.bit_length() + 1)
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, shapes)
+        before = torch.compile(_before_attention, dynamic=False)
+        behind = torch.compile(_behind_attention, dynamic=False)
+        for layer in [*model.talker.stack.layers, *model.predictor.stack.layers]:
+            layer.forward = _CompiledLayer(layer, before, behind)
+
+    def _shape(self) -> tuple[int, int]:
+        rows = self.settings.max_batch if self.settings.deterministic else bucket(self.count)
+        return min(rows, self.settings.max_batch), self.settings.max_seq_len
+
+
+def restore_layers(model: Model) -> None:
+    """Undo what :class:`CompiledBatch` did to the layers, for another batch over the same model."""
+    for layer in [*model.talker.stack.layers, *model.predictor.stack.layers]:
+        layer.__dict__.pop("forward", None)
+
+
+class _CompiledLayer:
+    """Forward of one layer of one new position; a prompt takes the plain way."""
+
+    def __init__(self, layer: DecoderLayer, before: object, behind: object):
+        self._layer, self._before, self._behind = layer, before, behind
+        self._plain = layer.forward
+
+    def __call__(self, x: Tensor, rope: tuple[Tensor, Tensor], view: CacheView, index: int) -> Tensor:
+        """See :meth:`DecoderLayer.forward`."""
+        if x.shape[1] > 2:
+            return self._plain(x, rope, view, index)
+        query, key, value = self._before(self._layer, x, *rope)
+        seen = view.append(index, key.transpose(1, 2), value.transpose(1, 2))
+        return self._behind(self._layer, x, attend(query, seen))
+
+
+def _before_attention(layer: DecoderLayer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    qkv = layer.qkv_proj(layer.input_layernorm(x)).view(*x.shape[:2], -1, layer.head_dim)
+    query, key, value = qkv.split([layer.heads, layer.kv_heads, layer.kv_heads], dim=2)
+    return rotate(layer.q_norm(query), cos, sin), rotate(layer.k_norm(key), cos, sin), value
+
+
+def _behind_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
+    x = x + layer.o_proj(attended)
+    gate, up = layer.gate_up_proj(layer.post_attention_layernorm(x)).chunk(2, dim=-1)
+    return x + layer.down_proj(F.silu(gate) * up)
+
+
+class StageGraphBatch(DecodeBatch):
+    """The code predictor in one CUDA graph and the talker in another, both of PyTorch's kernels; the rest outside."""
+
+    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+        super().__init__(model, settings, max_frames, pad)
+        need_cuda(model, settings)
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor, torch.cuda.CUDAGraph, Tensor]] = {}
+        with torch.inference_mode():
+            most = settings.max_batch
+            for rows in sorted({min(1 << power, most) for power in range(most.bit_length() + 1)}):
+                self._capture(rows)
+            self._clear(slice(0, settings.max_batch))
+
+    def _capture(self, count: int) -> None:
+        rows, span = slice(0, count), self.settings.max_seq_len
+
+        def talk(codes: Tensor) -> Tensor:
+            embeds = self._next_inputs(codes, rows)
+            return self.model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
+
+        talk(self._complete(rows))
+        torch.cuda.synchronize()
+        predict_graph, talk_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(predict_graph):
+            codes = self._complete(rows)
+        with torch.cuda.graph(talk_graph):
+            hidden = talk(codes)
+        self._graphs[count] = predict_graph, codes, talk_graph, hidden
+
+    def step(self) -> np.ndarray:
+        """See :meth:`DecodeBatch.step`."""
+        count = self.settings.max_batch if self.settings.deterministic else self.count
+        size = min(size for size in self._graphs if size >= count)
+        rows = slice(0, size)
+        predict_graph, codes, talk_graph, hidden = self._graphs[size]
+        predict_graph.replay()
+        talk_graph.replay()
+        self._counters[1:5, rows] += 1
+        self._hidden[rows] = hidden
+        self._code0[rows] = self._draw(hidden, rows)
+        result = torch.cat([codes, self._code0[rows, None]], dim=1)[: self.count].cpu().numpy()
+        for row in range(self.count):
+            self._longest[row] += 1
+        self._clear(slice(self.count, size))
+        return result
+
+
+def need_cuda(model: Model, settings: ServerSettings) -> None:
+    """Raises ConfigError on another device."""
+    if model.device.type != "cuda":
+        raise ConfigError(f"reference.graphs={settings.graphs!r} needs CUDA, not {model.device}; valid there: off")

@@ -1,0 +1,1 @@
+"""The server's routes: what a request may say, and how the answer is sent."""

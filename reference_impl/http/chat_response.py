@@ -1,0 +1,175 @@
+"""POST /v1/chat/completions: text from the stand-in, and its speech from the engine, as one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from omni_bench.errors import EngineError
+from reference_impl.engine_api import AudioChunk, Event, Failed, Finished
+from reference_impl.http import speech_response
+from reference_impl.http.chat_framing import ChatWire
+from reference_impl.http.chat_request import ChatCall, parse_chat_call
+from reference_impl.http.chat_text import paced_reply
+from reference_impl.http.errors import ApiError
+from reference_impl.http.framing import SAMPLE_WIDTH_BYTES
+from reference_impl.http.speech_request import TINY_VOICE
+from reference_impl.http.speech_response import EventStream, SpeechStream, break_off
+
+if TYPE_CHECKING:
+    from reference_impl.http.app import SpeechServer
+
+log = logging.getLogger("reference_impl.http.server")
+
+
+class ChatRoute:
+    """Answers chats. ``token_ms`` is the pace of the text; see :func:`reference_impl.http.chat_text.paced_reply`.
+
+    The engine gets the whole reply before the first token is sent, so that it can still be refused
+    with a status (429, 400, 503), as in the speech form and with the same samples. Its audio is
+    passed on once the first sentence has been written.
+    """
+
+    def __init__(self, server: SpeechServer, token_ms: float):
+        self._server, self._token_ms = server, token_ms
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The handler. See :mod:`reference_impl.http.chat_request` for the fields."""
+        started_s = time.perf_counter()
+        server = self._server
+        engine = server.ready()
+        body = await server.read_body(request)
+        can = getattr(engine, "capabilities", TINY_VOICE)
+        call = parse_chat_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, can)
+        del body
+        async with contextlib.AsyncExitStack() as stack:
+            events = None
+            if call.speech is not None:
+                events = await stack.enter_async_context(await self._submit(call))
+                call = replace(call, speech=replace(call.speech, ref_audio=None))  # megabytes nobody needs any more
+            elif not engine.stats().alive:
+                raise ApiError(503, "the engine has ended", code="engine_dead", headers={"Retry-After": "1"})
+            parts = await stack.enter_async_context(
+                contextlib.aclosing(paced_reply(call.tokens, self._token_ms, events.next if events else None))
+            )
+            answer = _Answer(request, call, server, events, started_s)
+            return await (answer.stream(parts) if call.stream else answer.whole(parts))
+
+    async def _submit(self, call: ChatCall) -> EventStream:
+        """The engine's side of the call, not yet entered."""
+        assert call.speech is not None
+        return _ChatEvents(self._server.ready(), await self._server.job(call.speech), self._server.keep_codes)
+
+
+class _ChatEvents(EventStream):
+    """Names the field of a chat where the engine refuses the input of a speech."""
+
+    async def __aenter__(self) -> EventStream:
+        try:
+            return await super().__aenter__()
+        except ApiError as error:
+            if error.param == "input":
+                error.param = "messages"
+            raise
+
+
+class _Answer:
+    """One answer while it is given."""
+
+    def __init__(
+        self, request: web.Request, call: ChatCall, server: SpeechServer, events: EventStream | None, started_s: float
+    ):
+        self._request, self._call, self._server, self._events = request, call, server, events
+        self._started_s = started_s
+        self._request_id = server.request_id()
+        self._rate_hz = server.ready().sample_rate_hz
+        self._wire = ChatWire(call, f"chatcmpl-{self._request_id}", int(time.time()), self._rate_hz)
+        self._pcm_bytes = 0
+
+    def _headers(self) -> dict[str, str]:
+        seed = {} if self._call.speech is None else {"x-seed": str(self._call.speech.seed)}
+        return {"x-request-id": self._request_id, **seed}
+
+    async def whole(self, parts: AsyncIterator[str | Event]) -> web.Response:
+        """Everything at once. Raises ApiError for a failure."""
+        pcm: list[bytes] = []
+        finished = None
+        async for part in parts:
+            if isinstance(part, AudioChunk):
+                self._count(part)
+                pcm.append(part.pcm)
+            elif not isinstance(part, str):
+                finished = self._finished(part)
+        return web.json_response(self._wire.whole(b"".join(pcm), finished), headers=self._headers())
+
+    async def stream(self, parts: AsyncIterator[str | Event]) -> web.StreamResponse:
+        """Chunk by chunk as they are made."""
+        response = SpeechStream(headers={**self._headers(), "Cache-Control": "no-cache"})
+        response.content_type = "text/event-stream"
+        await response.prepare(self._request)
+        try:
+            async with contextlib.aclosing(self._chunks(parts)) as chunks:
+                async for data in chunks:
+                    await self._write(response, data)
+            await response.write_eof()
+        except ConnectionError:
+            raise  # the client has gone
+        except (EngineError, TimeoutError) as error:
+            log.warning("%s: stream broken off: %s", self._request_id, str(error) or "the client does not read")
+            self._break_off(response)
+        except Exception:
+            log.exception("%s: stream broken off", self._request_id)
+            self._break_off(response)
+        return response
+
+    async def _chunks(self, parts: AsyncIterator[str | Event]) -> AsyncGenerator[bytes, None]:
+        finished = None
+        # the role goes out with the first token, as from vLLM: some clients take it for that
+        head = self._wire.role()
+        try:
+            async for part in parts:
+                if isinstance(part, str):
+                    if self._call.shows_text:
+                        yield head + self._wire.text(part)
+                        head = b""
+                elif isinstance(part, AudioChunk):
+                    yield head + self._wire.audio(part.pcm)
+                    head = b""
+                    self._count(part)
+                else:
+                    finished = self._finished(part)
+        except ApiError as error:
+            yield self._wire.failure(error.body()["error"])
+            return
+        yield head + self._wire.end(finished)
+
+    def _count(self, chunk: AudioChunk) -> None:
+        if not self._pcm_bytes:
+            self._server.measured.time_to_first_packet.observe(time.perf_counter() - self._started_s)
+        self._pcm_bytes += len(chunk.pcm)
+
+    def _finished(self, event: Event) -> Finished:
+        """The clean end of the speech. Raises ApiError for any other."""
+        if isinstance(event, Failed):
+            assert self._events is not None
+            raise self._events.error(event)
+        assert isinstance(event, Finished)
+        measured = self._server.measured
+        measured.request_duration.observe(time.perf_counter() - self._started_s)
+        measured.audio_duration.observe(self._pcm_bytes / SAMPLE_WIDTH_BYTES / self._rate_hz)
+        return event
+
+    def _break_off(self, response: SpeechStream) -> None:
+        response.broken_off = True
+        break_off(self._request)
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        async with asyncio.timeout(speech_response.WRITE_TIMEOUT_S):
+            await response.write(data)

@@ -1,0 +1,235 @@
+"""GET /v1/audio/speech/stream: text comes in over a WebSocket as it is written, speech goes out.
+
+For every utterance the server sends ``audio.start``, its samples as binary frames, and
+``audio.done``; for every input.done a ``session.done``. The connection then waits for more text.
+An error is said (``error``) and ends the session. What the client may send is in
+:mod:`reference_impl.http.websocket_request`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
+
+from reference_impl.engine_api import Failed, Finished
+from reference_impl.http import speech_response
+from reference_impl.http.errors import ApiError, bad_request
+from reference_impl.http.framing import SAMPLE_WIDTH_BYTES, RawFramer, usage
+from reference_impl.http.speech_request import TINY_VOICE, SpeechCall
+from reference_impl.http.speech_response import EventStream
+from reference_impl.http.websocket_request import (
+    Close,
+    Config,
+    Done,
+    Message,
+    Text,
+    TextBuffer,
+    parse_message,
+    utterance,
+)
+
+if TYPE_CHECKING:
+    from reference_impl.http.app import SpeechServer
+
+log = logging.getLogger("reference_impl.http.server")
+
+IDLE_TIMEOUT_S = 60.0  # how long the next message is waited for
+CLOSE_TIMEOUT_S = 2.0
+# Messages that wait while an utterance is spoken; more stay in the socket, and its sender waits.
+MAX_WAITING_MESSAGES = 16
+MAX_KEPT_CODES = 64  # utterances whose codes can be asked for
+
+
+class SocketRoute:
+    """Answers WebSockets; at most ``max_message_bytes`` come in one message."""
+
+    def __init__(self, server: SpeechServer, max_message_bytes: int):
+        self._server, self._max_message_bytes = server, max_message_bytes
+
+    async def answer(self, request: web.Request) -> web.WebSocketResponse:
+        """The handler. Raises ApiError: 426 for a request that is no handshake, 503."""
+        self._server.ready()
+        # never compressed: what comes in cannot be larger than what was sent
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_TIMEOUT_S, max_msg_size=self._max_message_bytes, compress=False, autoping=True
+        )
+        if not socket.can_prepare(request).ok:
+            message = "/v1/audio/speech/stream is a WebSocket: send a handshake (Upgrade: websocket)"
+            raise ApiError(426, message, code="upgrade_required", headers={"Upgrade": "websocket"})
+        socket.headers["x-request-id"] = self._server.request_id()
+        await socket.prepare(request)
+        await _Session(socket, self._server).run()
+        return socket
+
+
+class _Session:
+    """One connection, from its first message to its end."""
+
+    def __init__(self, socket: web.WebSocketResponse, server: SpeechServer):
+        self._socket, self._server = socket, server
+        self._request_id = server.request_id()
+        self._messages: asyncio.Queue[Message | ApiError] = asyncio.Queue(MAX_WAITING_MESSAGES)
+        self._config: Config | None = None
+        self._buffer = TextBuffer("none")
+        self._flush = self._sentence = self._spoken = 0
+        self._codes: deque[Any] = deque(maxlen=MAX_KEPT_CODES)
+
+    async def run(self) -> None:
+        """Serve until either side closes."""
+        reading = asyncio.create_task(self._read())
+        speaking = asyncio.create_task(self._speak_all())
+        try:
+            # a client that has gone ends the reading, and nobody needs to hear the rest
+            await asyncio.wait((reading, speaking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            reading.cancel()
+            speaking.cancel()
+            await asyncio.gather(reading, speaking, return_exceptions=True)
+        code: int = WSCloseCode.GOING_AWAY
+        if not speaking.cancelled():
+            code = speaking.result()
+        elif not reading.cancelled() and (error := reading.exception()) is not None:
+            log.error("%s: WebSocket broken off", self._request_id, exc_info=error)
+            code = WSCloseCode.INTERNAL_ERROR
+        await self._socket.close(code=code)
+
+    async def _read(self) -> None:
+        """Pass messages on, checked, until the connection closes; those behind a wrong or the last one are dropped."""
+        last = False
+        async for message in self._socket:
+            if last:
+                continue
+            checked = self._checked(message)
+            await self._messages.put(checked)
+            last = isinstance(checked, ApiError | Close)
+
+    def _checked(self, message: WSMessage) -> Message | ApiError:
+        try:
+            if message.type != WSMsgType.TEXT:
+                raise bad_request("messages must be JSON text, not binary", None, "invalid_type")
+            engine = self._server.ready()
+            can = getattr(engine, "capabilities", TINY_VOICE)
+            return parse_message(message.data, engine.model_name, engine.voices, engine.sample_rate_hz, can)
+        except ApiError as error:
+            return error
+
+    async def _speak_all(self) -> int:
+        """Do what the messages say, in their order; returns the code to close with."""
+        try:
+            while not isinstance(message := await self._next(), Close):
+                await self._handle(message)
+            return WSCloseCode.OK
+        except ApiError as error:
+            await self._say_error(error)
+            return WSCloseCode.INTERNAL_ERROR if error.status >= 500 else WSCloseCode.POLICY_VIOLATION
+        except TimeoutError:
+            log.warning("%s: WebSocket broken off: the client does not read", self._request_id)
+            return WSCloseCode.POLICY_VIOLATION
+        except ConnectionError:  # the client has gone
+            return WSCloseCode.GOING_AWAY
+        except Exception:
+            log.exception("%s: WebSocket broken off", self._request_id)
+            message = f"internal error; see the server's log for {self._request_id}"
+            await self._say_error(ApiError(500, message, code="internal"))
+            return WSCloseCode.INTERNAL_ERROR
+
+    async def _next(self) -> Message:
+        try:
+            async with asyncio.timeout(IDLE_TIMEOUT_S):
+                message = await self._messages.get()
+        except TimeoutError:
+            raise ApiError(408, f"no message within {IDLE_TIMEOUT_S:g} s", code="timeout") from None
+        if isinstance(message, ApiError):
+            raise message
+        return message
+
+    async def _handle(self, message: Message) -> None:
+        if isinstance(message, Config):
+            self._config, self._buffer = message, TextBuffer(message.split)
+        elif self._config is None:
+            raise bad_request("the first message must be session.config", "type")
+        elif isinstance(message, Text):
+            for text in self._buffer.feed(message.text):
+                await self._speak(text)
+        elif isinstance(message, Done):
+            for text in self._buffer.flush():
+                await self._speak(text)
+            await self._say("session.done", total_sentences=self._sentence)
+            self._flush, self._sentence = self._flush + 1, 0
+
+    async def _speak(self, text: str) -> None:
+        """One utterance. Raises ApiError for a failure."""
+        assert self._config is not None
+        call = utterance(self._config, text, self._spoken)
+        job = await self._server.job(call)
+        started_s = time.perf_counter()
+        async with EventStream(self._server.ready(), job, self._keep_codes) as events:
+            finished, pcm_bytes = await self._send_audio(events, call, started_s)
+        measured = self._server.measured
+        measured.request_duration.observe(time.perf_counter() - started_s)
+        measured.audio_duration.observe(pcm_bytes / SAMPLE_WIDTH_BYTES / self._server.ready().sample_rate_hz)
+        await self._say("audio.done", sentence_index=self._sentence, total_bytes=pcm_bytes, usage=usage(finished))
+        self._spoken, self._sentence = self._spoken + 1, self._sentence + 1
+
+    async def _send_audio(self, events: EventStream, call: SpeechCall, started_s: float) -> tuple[Finished, int]:
+        """The utterance's own messages but the last; its clean end, and the bytes of its samples."""
+        rate_hz = self._server.ready().sample_rate_hz
+        framer = RawFramer(call.response_format, rate_hz)
+        start = {"sentence_text": call.text, "format": call.response_format, "sample_rate": rate_hz, "channels": 1}
+        event, pcm_bytes, begun = await events.next(), 0, False
+        while True:
+            if isinstance(event, Failed):
+                raise _Broken(events.error(event), pcm_bytes > 0)
+            if not begun:
+                await self._say("audio.start", sentence_index=self._sentence, seed=call.seed, **start)
+                begun = True
+            if isinstance(event, Finished):
+                if last := framer.done(event):
+                    await self._send(last)
+                return event, pcm_bytes
+            await self._send(framer.audio(event.pcm))
+            if not pcm_bytes:
+                self._server.measured.time_to_first_packet.observe(time.perf_counter() - started_s)
+            pcm_bytes += len(event.pcm)
+            event = await events.next()
+
+    def _keep_codes(self, finished: Finished) -> None:
+        """The codes of an input.done are those of its last utterances, one behind the other."""
+        if finished.codes is None:
+            return
+        if self._sentence == 0:
+            self._codes.clear()
+        self._codes.append(finished.codes)
+        codes = np.concatenate(self._codes)
+        self._server.keep_codes(Finished(finished.reason, len(codes), finished.prompt_tokens, codes))
+
+    async def _say(self, kind: str, **fields: Any) -> None:
+        await self._send(json.dumps({"type": kind, "utterance_index": self._flush, **fields}))
+
+    async def _say_error(self, error: ApiError) -> None:
+        """The error, if anybody still listens."""
+        partial = {"partial_audio": True, "action": "discard"} if isinstance(error, _Broken) and error.partial else {}
+        body = {**error.body()["error"], **partial}
+        try:
+            await self._say("error", message=str(error), error=body, **partial)
+        except (ConnectionError, TimeoutError):
+            log.info("%s: nobody listened to the error: %s", self._request_id, error)
+
+    async def _send(self, data: str | bytes) -> None:
+        async with asyncio.timeout(speech_response.WRITE_TIMEOUT_S):
+            await (self._socket.send_str(data) if isinstance(data, str) else self._socket.send_bytes(data))
+
+
+class _Broken(ApiError):
+    """A failure within an utterance; ``partial``: some of its audio has been sent."""
+
+    def __init__(self, error: ApiError, partial: bool):
+        super().__init__(error.status, str(error), code=error.code, param=error.param, headers=error.headers)
+        self.partial = partial

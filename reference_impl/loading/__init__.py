@@ -1,0 +1,1 @@
+"""From a checkpoint on disk, released or ours, to the model's weights."""

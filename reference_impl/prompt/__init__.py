@@ -1,0 +1,1 @@
+"""From a request's text and voice to the talker's prompt."""
