@@ -38,6 +38,7 @@ selftest: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m reference_impl.official_parity $(PARITY_ARGS)
