@@ -15,7 +15,7 @@ from time import perf_counter_ns
 import aiohttp
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import READ_BUFFER_BYTES
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.closed_loop import run_closed_loop
@@ -67,8 +67,10 @@ async def _run(habits: Habits, job: LevelJob, client: ClientConfig) -> list[Time
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
             started_ns = perf_counter_ns()
             payload = form.encode(request.body) if habits.writes_json else bodies[request.request_id]
-            call = Call(session, job.url, request, payload, plan.concurrency, scheduled_ns, job.options, abort)
-            timeline, _ = await form.send(call)
+            context = RequestContext(
+                session, job.url, request, payload, plan.concurrency, scheduled_ns, job.options, abort
+            )
+            timeline, _ = await form.send(context)
             return replace(timeline, started_ns=started_ns)
 
         for requests in (plan.warmup, plan.measured):

@@ -29,7 +29,7 @@ import aiohttp
 
 from omni_bench.errors import StoreError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.closed_loop import ClosedLoopResult, run_closed_loop
@@ -160,7 +160,7 @@ class LevelRun:
 
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
             self._events.put(RequestStarted(request.request_id, request.prompt_id, request.warmup))
-            call = Call(
+            context = RequestContext(
                 session=session,
                 url=self._job.url,
                 planned=request,
@@ -170,7 +170,7 @@ class LevelRun:
                 options=self._job.options,
                 abort=self._abort,
             )
-            timeline, audio = await self._form.send(call)
+            timeline, audio = await self._form.send(context)
             if not request.warmup and (timeline.ok or audio):
                 self._audio[request.request_id] = audio
             self._note_connect_failure(timeline)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults, in_order
-from omni_bench.load.clients.wire_forms import Asked
+from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
@@ -24,7 +24,7 @@ from omni_bench.run.level_result import LevelResult, RequestResult
 from omni_bench.run.signal_checks import with_signal_faults
 from omni_bench.run.warmup import warmup_requests
 
-SPEECH = Asked()
+SPEECH = RequestedModalities()
 
 
 def measure_level(
@@ -33,7 +33,7 @@ def measure_level(
     *,
     with_reference: bool = False,
     check_signal: bool = False,
-    asked: Asked = SPEECH,
+    requested: RequestedModalities = SPEECH,
 ) -> LevelResult:
     """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
 
@@ -46,7 +46,7 @@ def measure_level(
             prompts[timeline.prompt_id],
             recording.audio.get(timeline.request_id),
             with_reference=with_reference,
-            asked=asked,
+            requested=requested,
         )
         for timeline in recording.timelines
     )
@@ -57,7 +57,12 @@ def measure_level(
 
 
 def measure_request(
-    timeline: Timeline, prompt: Prompt, audio: Path | None, *, with_reference: bool = False, asked: Asked = SPEECH
+    timeline: Timeline,
+    prompt: Prompt,
+    audio: Path | None,
+    *,
+    with_reference: bool = False,
+    requested: RequestedModalities = SPEECH,
 ) -> RequestResult:
     """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
     pcm = None
@@ -69,7 +74,7 @@ def measure_request(
         text=spoken_text(timeline, prompt),
         language=prompt.language,
         metrics=request_metrics(timeline, pcm),
-        faults=answer_faults(timeline, prompt, pcm, asked),
+        faults=answer_faults(timeline, prompt, pcm, requested),
         audio=audio if pcm else None,
         ref_text=prompt.ref_text if with_reference else None,
         prompt_text=other_prompt_text(timeline, prompt),
@@ -89,21 +94,23 @@ def other_prompt_text(timeline: Timeline, prompt: Prompt) -> str | None:
     return None if spoken_text(timeline, prompt) == prompt.text else prompt.text
 
 
-def answer_faults(timeline: Timeline, prompt: Prompt, pcm: bytes | None, asked: Asked) -> tuple[str, ...]:
-    """What is wrong with an answer to ``asked``, by the names of the validity checks.
+def answer_faults(
+    timeline: Timeline, prompt: Prompt, pcm: bytes | None, requested: RequestedModalities
+) -> tuple[str, ...]:
+    """What is wrong with an answer to ``requested``, by the names of the validity checks.
 
     ``pcm``: its samples as received, None if they were not kept. An answer of text alone is held to no rule of audio.
     """
     if not timeline.ok:
         return ()  # a failure already, counted by its kind
     has_text = bool(timeline.reply_text and timeline.reply_text.strip())
-    faults = ("no_text",) if asked.text and not has_text else ()
-    if not asked.audio and not timeline.audio_bytes:
+    faults = ("no_text",) if requested.text and not has_text else ()
+    if not requested.audio and not timeline.audio_bytes:
         return faults
     if pcm is None or timeline.sample_rate_hz is None:
         # The samples were lost with the load worker (a run that was cut off); their number was not.
         return in_order((*faults, "unchecked" if timeline.audio_bytes else "empty"))
-    text = spoken_text(timeline, prompt) if has_text or asked.scripted else None
+    text = spoken_text(timeline, prompt) if has_text or requested.scripted else None
     found = audio_faults(pcm, timeline.sample_rate_hz, text, prompt.language)
     return in_order((*faults, *found, *delivery_faults(timeline)))
 

@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, TargetError
-from omni_bench.load.clients.wire_forms import Asked
+from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
@@ -227,14 +227,14 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
     try:
         check_signal = speaks(session.config)
         with_reference = session.config.client.send_reference
-        asked = Asked.of(session.config.client)
+        requested = RequestedModalities.of(session.config.client)
         levels = [
             measure_level(
                 recording,
                 session.prepared.prompts,
                 with_reference=with_reference,
                 check_signal=check_signal,
-                asked=asked,
+                requested=requested,
             )
             for recording in session.recordings
         ]
@@ -242,7 +242,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         return _Results([], None, problem or error)
     levels = in_configured_order(levels, configured_levels(session.config.load, session.prepared.plans))
     try:
-        parity = parity_result(session.parity, session.recordings, session.prepared.prompts, asked)
+        parity = parity_result(session.parity, session.recordings, session.prepared.prompts, requested)
     except Exception as error:
         return _Results(levels, None, problem or error)
     spec = session.prepared.judge

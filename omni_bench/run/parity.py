@@ -14,7 +14,7 @@ from omni_bench.accuracy.parity.records import comparison_of, comparison_record
 from omni_bench.accuracy.parity.verdict import LevelParity, is_mismatch, level_parity
 from omni_bench.accuracy.wer import UtteranceScore, is_corrupted, score_utterance
 from omni_bench.errors import StoreError
-from omni_bench.load.clients.wire_forms import Asked
+from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.config import OutputConfig
 from omni_bench.records.level import Level
@@ -108,12 +108,12 @@ def parity_result(
     phase: ParityPhase | None,
     recordings: Sequence[LevelRecording],
     prompts: Mapping[str, Prompt],
-    asked: Asked = SPEECH,
+    requested: RequestedModalities = SPEECH,
 ) -> ParityResult | None:
     """Compare what was recorded; None if the check was off or nothing was sent alone. Raises StoreError."""
     if phase is None or not (phase.codes or phase.solos):
         return None
-    solos = tuple(measure_level(recording, prompts, asked=asked) for recording in phase.solos.values())
+    solos = tuple(measure_level(recording, prompts, requested=requested) for recording in phase.solos.values())
     return ParityResult(solos, tuple(phase.compare(recordings)), phase.codes)
 
 

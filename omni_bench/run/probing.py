@@ -21,10 +21,10 @@ import numpy as np
 from omni_bench.accuracy.parity.pcm import compare_pcm
 from omni_bench.errors import ProtocolError, TargetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.responses import parse_content_type
 from omni_bench.load.clients.session import open_session
-from omni_bench.load.clients.wire_forms import FORMS, Asked
+from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
 from omni_bench.load.runner import TARGET_DIED, make_job
 from omni_bench.records.config import ClientConfig, RunConfig
@@ -113,7 +113,7 @@ class _Asker:
         text = sentences.get(self.prompt.language, self.prompt.text)
         body = form.build_body(replace(self.prompt, text=text), self.client, seed)
         planned = PlannedRequest(f"probe-{number}", self.prompt.id, body, seed, True, None)
-        call = Call(
+        context = RequestContext(
             session=self.session,
             url=self.job.url,
             planned=planned,
@@ -123,7 +123,7 @@ class _Asker:
             options=self.job.options,
             abort=self.abort,
         )
-        timeline, audio = await form.send(call)
+        timeline, audio = await form.send(context)
         return _Answer(timeline, b"".join(audio))
 
 
@@ -171,12 +171,12 @@ def _is_hopeless(timeline: Timeline) -> bool:
 
 
 def _problem(answer: _Answer, client: ClientConfig) -> str | None:
-    timeline, asked = answer.timeline, Asked.of(client)
+    timeline, requested = answer.timeline, RequestedModalities.of(client)
     if timeline.error is not None:
         return f"{timeline.error.kind}: {timeline.error.message}"
-    if asked.audio and not answer.pcm:
+    if requested.audio and not answer.pcm:
         return f"status {timeline.http_status} and a clean end, but no audio"
-    if asked.text and not asked.audio and not timeline.reply_text:
+    if requested.text and not requested.audio and not timeline.reply_text:
         return f"status {timeline.http_status} and a clean end, but no text"
     return None
 

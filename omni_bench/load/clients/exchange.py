@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
 
 
 @dataclass(frozen=True)
-class Call:
+class RequestContext:
     """One request to make. ``payload``: the bytes to send, made before the load phase."""
 
     session: aiohttp.ClientSession
@@ -50,7 +50,9 @@ class Call:
         return {"x-request-id": self.planned.request_id}
 
 
-async def exchange(call: Call, receive: Callable[[Record], Awaitable[None]]) -> tuple[Timeline, list[bytes]]:
+async def exchange(
+    context: RequestContext, receive: Callable[[Record], Awaitable[None]]
+) -> tuple[Timeline, list[bytes]]:
     """Send a request and read its answer by ``receive``; returns its timeline and the audio reads, in order.
 
     ``receive`` sends, notes what comes in the record, and returns at the clean end. Never raises for a
@@ -58,10 +60,10 @@ async def exchange(call: Call, receive: Callable[[Record], Awaitable[None]]) -> 
     """
     error: RequestError | None = None
     silence = asyncio.timeout(None)  # begins with the first audio or text, and anew with each that follows
-    record = Record(call.options, silence, call.clock)
-    started_ns = call.clock()
+    record = Record(context.options, silence, context.clock)
+    started_ns = context.clock()
     try:
-        async with call.abort.deadline(call.options.request_timeout_s), silence:
+        async with context.abort.deadline(context.options.request_timeout_s), silence:
             await receive(record)
     except WireFailure as failure:
         error = failure.error
@@ -70,22 +72,22 @@ async def exchange(call: Call, receive: Callable[[Record], Awaitable[None]]) -> 
     except TimeoutError:
         if record.ended_ns is not None:  # only the close of its connection was cut short
             error = None
-        elif call.abort.reason is not None:
-            error = call.abort.reason.in_flight
+        elif context.abort.reason is not None:
+            error = context.abort.reason.in_flight
         elif silence.expired():
-            pause = f"no audio or text for client.stall_timeout_s={call.options.stall_timeout_s:g} s"
+            pause = f"no audio or text for client.stall_timeout_s={context.options.stall_timeout_s:g} s"
             error = RequestError("timeout", f"{pause} after {record.received()}")
         else:
-            error = RequestError("timeout", f"not finished after {call.options.request_timeout_s:g} s")
+            error = RequestError("timeout", f"not finished after {context.options.request_timeout_s:g} s")
     except (aiohttp.ClientError, OSError) as cause:
         error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
     timeline = record.timeline(
-        call.planned,
-        concurrency=call.concurrency,
-        scheduled_ns=call.scheduled_ns,
+        context.planned,
+        concurrency=context.concurrency,
+        scheduled_ns=context.scheduled_ns,
         started_ns=started_ns,
         error=error,
-        failed_ns=None if error is None else record.failed_ns or call.clock(),
+        failed_ns=None if error is None else record.failed_ns or context.clock(),
     )
     return timeline, record.audio
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import aiohttp
 
 from omni_bench.load.clients.decoding import Decoder, WireFailure
-from omni_bench.load.clients.exchange import Call, Record, exchange
+from omni_bench.load.clients.exchange import Record, RequestContext, exchange
 from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, describe_body, error_in_body, parse_content_type
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.records.timeline import Timeline
@@ -20,7 +20,7 @@ MakeDecoder = Callable[[WireOptions, "int | None"], Decoder]
 
 
 async def stream_http(
-    call: Call, content_types: tuple[str, ...], make_decoder: MakeDecoder
+    context: RequestContext, content_types: tuple[str, ...], make_decoder: MakeDecoder
 ) -> tuple[Timeline, list[bytes]]:
     """Send one request and read its answer; returns its timeline and the audio reads, in order.
 
@@ -30,17 +30,19 @@ async def stream_http(
     """
 
     async def receive(record: Record) -> None:
-        headers = {"Content-Type": "application/json", **call.headers}
-        async with call.session.post(call.url, data=call.payload, headers=headers, allow_redirects=False) as response:
+        headers = {"Content-Type": "application/json", **context.headers}
+        async with context.session.post(
+            context.url, data=context.payload, headers=headers, allow_redirects=False
+        ) as response:
             record.headers(response.status, response.headers.get("x-request-id"))
             try:
                 stated_rate_hz = await _check_headers(response, record, content_types)
-                await _read(response, record, make_decoder(call.options, stated_rate_hz))
+                await _read(response, record, make_decoder(context.options, stated_rate_hz))
             except BaseException:
                 response.close()  # what is still to come must not reach the next request of this connection
                 raise
 
-    return await exchange(call, receive)
+    return await exchange(context, receive)
 
 
 async def _check_headers(

@@ -21,7 +21,7 @@ from omni_bench.load.clients.decoding import (
     stated_id,
     token_count,
 )
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.http_stream import stream_http
 from omni_bench.load.clients.openai_speech_sse import END_MARK, stated_format
 from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
@@ -165,6 +165,6 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
     return [_object(one, f"an entry of {name}") for one in value or ()]
 
 
-async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
     """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(call, SSE_CONTENT_TYPES, ChatChunks)
+    return await stream_http(context, SSE_CONTENT_TYPES, ChatChunks)

@@ -14,7 +14,7 @@ from omni_bench.load.clients.decoding import (
     reject_error,
     stated_id,
 )
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.http_stream import stream_http
 from omni_bench.load.clients.responses import SSE_CONTENT_TYPES, one_line
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
@@ -74,6 +74,6 @@ def stated_format(value: Any, where: str) -> str | None:
     return value
 
 
-async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
     """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(call, SSE_CONTENT_TYPES, SpeechEvents)
+    return await stream_http(context, SSE_CONTENT_TYPES, SpeechEvents)

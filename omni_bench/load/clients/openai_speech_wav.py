@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.http_stream import stream_http
 from omni_bench.load.clients.raw_stream import WavDecoder
 from omni_bench.load.clients.responses import WAV_CONTENT_TYPES
@@ -28,6 +28,6 @@ def make_decoder(options: WireOptions, stated_rate_hz: int | None) -> WavDecoder
     return WavDecoder(options.sample_rate_hz, stated_rate_hz)
 
 
-async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
     """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(call, WAV_CONTENT_TYPES, make_decoder)
+    return await stream_http(context, WAV_CONTENT_TYPES, make_decoder)

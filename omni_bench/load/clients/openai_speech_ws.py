@@ -25,7 +25,7 @@ from omni_bench.load.clients.decoding import (
     reject_error,
     stated_id,
 )
-from omni_bench.load.clients.exchange import Call, Record, exchange
+from omni_bench.load.clients.exchange import Record, RequestContext, exchange
 from omni_bench.load.clients.openai_speech_sse import stated_format
 from omni_bench.load.clients.responses import one_line
 from omni_bench.load.clients.session import WireOptions
@@ -126,29 +126,29 @@ class SpeechMessages:
             yield AudioPart(pcm)
 
 
-async def send(call: Call) -> tuple[Timeline, list[bytes]]:
+async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
     """Make one request; returns its timeline and the audio messages, in order. The timeline carries an error."""
 
     async def receive(record: Record) -> None:
         try:
-            socket = await call.session.ws_connect(
-                call.url, headers=call.headers, max_msg_size=event_limit_bytes(call.options)
+            socket = await context.session.ws_connect(
+                context.url, headers=context.headers, max_msg_size=event_limit_bytes(context.options)
             )
         except aiohttp.WSServerHandshakeError as refusal:
             record.headers(refusal.status, None)
             raise WireFailure("http_status", f"HTTP {refusal.status}: no WebSocket: {refusal.message}") from None
         try:
             record.headers(101, getattr(socket, "upgrade_headers", {}).get("x-request-id"))
-            for line in call.payload.split(b"\n"):
+            for line in context.payload.split(b"\n"):
                 await socket.send_str(line.decode())
-            await _read(socket, record, SpeechMessages(call.options))
+            await _read(socket, record, SpeechMessages(context.options))
         except BaseException:
-            record.failed_ns = call.clock()  # not after the close below, which may take its time
+            record.failed_ns = context.clock()  # not after the close below, which may take its time
             raise
         finally:
             await _close(socket)
 
-    return await exchange(call, receive)
+    return await exchange(context, receive)
 
 
 async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:

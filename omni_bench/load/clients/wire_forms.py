@@ -13,7 +13,7 @@ from omni_bench.load.clients import (
     openai_speech_wav,
     openai_speech_ws,
 )
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.speech_body import encode_json
 from omni_bench.load.clients.urls import chat_url, speech_stream_url, speech_url
 from omni_bench.records.timeline import Timeline
@@ -36,7 +36,7 @@ class WireForm:
 
     url: Callable[[str], str]
     build_body: Callable[[Prompt, ClientConfig, int | None], dict[str, Any]]
-    send: Callable[[Call], Awaitable[tuple[Timeline, list[bytes]]]]
+    send: Callable[[RequestContext], Awaitable[tuple[Timeline, list[bytes]]]]
     encode: Callable[[dict[str, Any]], bytes] = encode_json
     keeps_connections: bool = True
 
@@ -57,7 +57,7 @@ FORMS: dict[str, WireForm] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedModalities:
     """What was asked of a server: ``audio``, ``text``, or both; by default speech.
 
     ``scripted``: whether what is to be said is the text of the prompt, and not what a chat makes of it.
@@ -68,7 +68,7 @@ class Asked:
     scripted: bool = True
 
     @classmethod
-    def of(cls, client: ClientConfig) -> Asked:
+    def of(cls, client: ClientConfig) -> RequestedModalities:
         """By the configuration of the client."""
         if client.kind != CHAT:
             return cls()

@@ -20,7 +20,7 @@ from omni_bench.records.config import (
     ReferenceConfig,
     RunConfig,
 )
-from omni_bench.run.config.validate_client import validate_asked, validate_client
+from omni_bench.run.config.validate_client import validate_client, validate_requested
 from omni_bench.run.config.validate_load import validate_open_loop, validate_slo
 from omni_bench.run.config.validate_target import validate_target
 from reference_impl.faults.catalogue import FAULT_NAMES, slow_percent
@@ -73,7 +73,7 @@ def validate(config: RunConfig) -> None:
             "checks.speaker_similarity=true with asr=none: voices are written down beside what the judge heard; "
             "valid: asr=whisper, asr=faster_whisper"
         )
-    validate_asked(config)
+    validate_requested(config)
     _output(config.output)
 
 

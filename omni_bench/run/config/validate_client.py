@@ -7,7 +7,7 @@ import math
 from omni_bench.errors import ConfigError, alternatives
 from omni_bench.load.clients.openai_chat_audio import MODALITIES
 from omni_bench.load.clients.speech_body import REFERENCE_FORMS
-from omni_bench.load.clients.wire_forms import CHAT, FORMS, Asked
+from omni_bench.load.clients.wire_forms import CHAT, FORMS, RequestedModalities
 from omni_bench.records.config import ClientConfig, RunConfig
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
@@ -38,12 +38,12 @@ def validate_client(client: ClientConfig) -> None:
             raise ConfigError(f"client.{name}={value}: a finite number above 0")
 
 
-def validate_asked(config: RunConfig) -> None:
+def validate_requested(config: RunConfig) -> None:
     """Raise ConfigError for checks that cannot be made of what the client asks for."""
-    asked = Asked.of(config.client)
-    _chaos(config, asked)
+    requested = RequestedModalities.of(config.client)
+    _chaos(config, requested)
     listed = ", ".join(config.client.modalities)
-    if not asked.audio:
+    if not requested.audio:
         if config.asr.kind != "none":
             raise ConfigError(
                 f"asr={config.asr.kind} with client.modalities=[{listed}]: a run of text alone has nothing to hear; "
@@ -54,35 +54,37 @@ def validate_asked(config: RunConfig) -> None:
                 f"checks.parity_requests={config.checks.parity_requests} with client.modalities=[{listed}]: the parity "
                 "check compares audio, and a run of text alone has none; set it to 0"
             )
-    elif config.client.kind == CHAT and not asked.text and config.asr.kind != "none":
+    elif config.client.kind == CHAT and not requested.text and config.asr.kind != "none":
         raise ConfigError(
             f"asr={config.asr.kind} with client.modalities=[{listed}]: what a chat says is only known from its text; "
             "add text to client.modalities, or asr=none"
         )
-    _slo(config, asked)
+    _slo(config, requested)
 
 
-def _chaos(config: RunConfig, asked: Asked) -> None:
+def _chaos(config: RunConfig, requested: RequestedModalities) -> None:
     """Raise ConfigError for a fault of the wire that cannot be seen in what this client asks for."""
     name, kind = config.target.chaos, config.client.kind
-    valid = faults_of(kind, audio=asked.audio)
+    valid = faults_of(kind, audio=requested.audio)
     if name is None or name in valid:
         return
-    asking = f"client.kind={kind}" + ("" if asked.audio else f" and client.modalities={list(config.client.modalities)}")
-    why = WIRE_FAULTS[name].why if asked.audio else "it damages audio, and none is asked for"
+    asking = f"client.kind={kind}" + (
+        "" if requested.audio else f" and client.modalities={list(config.client.modalities)}"
+    )
+    why = WIRE_FAULTS[name].why if requested.audio else "it damages audio, and none is asked for"
     raise ConfigError(f"target.chaos={name} with {asking}: {why}; valid there: {', '.join(valid)}")
 
 
-def _slo(config: RunConfig, asked: Asked) -> None:
+def _slo(config: RunConfig, requested: RequestedModalities) -> None:
     """Raise ConfigError for a limit on something that no answer of this client has."""
     listed = ", ".join(config.client.modalities)
     of_audio, of_text = ([name for name in names if getattr(config.slo, name) is not None] for names in _LIMITS)
-    if of_audio and not asked.audio:
+    if of_audio and not requested.audio:
         raise ConfigError(
             f"{_named(of_audio)} on audio, and client.modalities=[{listed}] asks for none; "
             "valid for a text: slo.ttft_ms, slo.tpot_ms and slo.e2el_ms, such as slo=chat_text, or slo=none"
         )
-    if of_text and not asked.text:
+    if of_text and not requested.text:
         way = (
             f"client.modalities=[{listed}] asks for none; add text to it"
             if config.client.kind == CHAT

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import send
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.null_server import NullServer, Pace, serving
@@ -115,7 +115,7 @@ class Bench:
             if session is None:
                 session = await stack.enter_async_context(open_session(options))
             timeline, reads = await send(
-                Call(
+                RequestContext(
                     session,
                     f"{self.base_url}/v1/audio/speech",
                     planned(request_id),

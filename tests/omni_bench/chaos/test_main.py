@@ -12,7 +12,7 @@ import time
 import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import send
 from omni_bench.load.clients.session import open_session
 from omni_bench.load.null_server import serving
@@ -49,7 +49,9 @@ async def test_a_crash_is_the_end_of_the_process(start, make_upstream, options):
     async def ask(session, url, name):
         planned = PlannedRequest(name, "p0", {}, None, False, None)
         return await send(
-            Call(session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch())
+            RequestContext(
+                session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch()
+            )
         )
 
     upstream = make_upstream()

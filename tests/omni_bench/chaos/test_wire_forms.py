@@ -17,7 +17,7 @@ from omni_bench.accuracy.parity.pcm import compare_pcm
 from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults
 from omni_bench.accuracy.signal.repeats import self_matches
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.records.plan import PlannedRequest
@@ -213,7 +213,7 @@ class Bench:
         planned = PlannedRequest(request_id, "p0", {}, seed=7, warmup=False, scheduled_offset_ns=None)
         payload = b'{"type": "input.done"}' if self.form == "openai_speech_ws" else b"{}"
         async with open_session(options) as session:
-            call = Call(
+            context = RequestContext(
                 session,
                 form.url(self.base_url),
                 planned,
@@ -223,7 +223,7 @@ class Bench:
                 options=options,
                 abort=AbortSwitch(),
             )
-            timeline, reads = await form.send(call)
+            timeline, reads = await form.send(context)
         assert timeline.request_id == request_id
         return timeline, b"".join(reads)
 

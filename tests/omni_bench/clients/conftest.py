@@ -8,7 +8,7 @@ from aiohttp import web
 from hypothesis import settings
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.null_server import NullServer, Pace, ServedRecord, serving
@@ -56,7 +56,7 @@ def send():
     async def send_one(port, options=OPTIONS, abort=None, payload=b'{"input": "hi"}', kind="openai_speech"):
         async with open_session(options) as session:
             return await FORMS[kind].send(
-                Call(
+                RequestContext(
                     session,
                     FORMS[kind].url(f"http://127.0.0.1:{port}"),
                     planned_request(),

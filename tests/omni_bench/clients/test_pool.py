@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import send
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.load.null_server import serving
@@ -26,7 +26,7 @@ async def test_the_load_uses_the_connections_that_were_opened(scripted_server, o
         async def one(number):
             planned = PlannedRequest(f"r{number}", "p", {}, None, False, None)
             return await send(
-                Call(
+                RequestContext(
                     session,
                     f"{base}/v1/audio/speech",
                     planned,
@@ -61,7 +61,9 @@ async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
         planned = PlannedRequest("r", "p", {}, None, False, None)
         url = f"http://127.0.0.1:{port}/v1/audio/speech"
         await send(
-            Call(session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch())
+            RequestContext(
+                session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch()
+            )
         )
     assert server.headers[0]["Authorization"] == "Bearer secret"
 

@@ -7,7 +7,7 @@ import pytest
 from omni_bench.errors import ConfigError
 from omni_bench.load.clients.wire_forms import CHAT, FORMS
 from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
-from omni_bench.run.config.validate_client import validate_asked
+from omni_bench.run.config.validate_client import validate_requested
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
 CASES = [(kind, ["text", "audio"] if kind == CHAT else []) for kind in FORMS] + [(CHAT, ["text"]), (CHAT, ["audio"])]
@@ -23,10 +23,10 @@ def test_faults_of_the_wire_by_client(kind, modalities):
         config.client = ClientConfig(kind=kind, modalities=modalities)
         config.asr.kind = "none"
         if name is None or name in valid:
-            validate_asked(config)
+            validate_requested(config)
             continue
         with pytest.raises(ConfigError) as refused:
-            validate_asked(config)
+            validate_requested(config)
         message = str(refused.value)
         assert message.startswith(f"target.chaos={name} with client.kind={kind}")
         assert message.endswith(f"; valid there: {', '.join(valid)}") and "\n" not in message

@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import Call
+from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import send
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.urls import speech_url
@@ -22,7 +22,7 @@ OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_tim
 async def one_request(base_url):
     async with open_session(OPTIONS) as session:
         return await send(
-            Call(
+            RequestContext(
                 session,
                 speech_url(base_url),
                 PlannedRequest("r1", "p", {}, None, False, None),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.load.clients.wire_forms import Asked
+from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.null_server import tone
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.prompt import Prompt
@@ -16,9 +16,9 @@ from omni_bench.run.measure import answer_faults, measure_level, measure_request
 from omni_bench.run.stored_results import read_results, request_record, result_record
 
 PROMPT = Prompt("p", "What do you say?", None, None, "en")
-BOTH = Asked(audio=True, text=True, scripted=False)
-TEXT = Asked(audio=False, text=True, scripted=False)
-AUDIO = Asked(audio=True, text=False, scripted=False)
+BOTH = RequestedModalities(audio=True, text=True, scripted=False)
+TEXT = RequestedModalities(audio=False, text=True, scripted=False)
+AUDIO = RequestedModalities(audio=True, text=False, scripted=False)
 SECOND = tone(24_000, 24_000)
 LONG_REPLY = "It takes quite a while to say all of this, and it goes on and on. " * 6
 
@@ -40,14 +40,14 @@ def answer(runs):
 
 
 def test_what_a_client_asks_for():
-    assert Asked.of(ClientConfig(kind="openai_speech_ws")) == Asked()
-    assert Asked.of(ClientConfig(kind="openai_chat_audio", modalities=["text", "audio"])) == BOTH
-    assert Asked.of(ClientConfig(kind="openai_chat_audio", modalities=["text"])) == TEXT
-    assert Asked.of(ClientConfig(kind="openai_chat_audio", modalities=["audio"])) == AUDIO
+    assert RequestedModalities.of(ClientConfig(kind="openai_speech_ws")) == RequestedModalities()
+    assert RequestedModalities.of(ClientConfig(kind="openai_chat_audio", modalities=["text", "audio"])) == BOTH
+    assert RequestedModalities.of(ClientConfig(kind="openai_chat_audio", modalities=["text"])) == TEXT
+    assert RequestedModalities.of(ClientConfig(kind="openai_chat_audio", modalities=["audio"])) == AUDIO
 
 
 @pytest.mark.parametrize(
-    ("asked", "text", "pcm", "faults"),
+    ("requested", "text", "pcm", "faults"),
     [
         (TEXT, "Fine.", None, ()),
         (TEXT, "Fine.", b"", ()),
@@ -62,13 +62,13 @@ def test_what_a_client_asks_for():
         (BOTH, LONG_REPLY, SECOND, ("truncated",)),  # by the text of the reply, not of the prompt
         (AUDIO, None, SECOND * 20, ()),  # nobody knows how long it should have been
         (AUDIO, None, b"", ("empty",)),
-        (Asked(), None, SECOND * 20, ("runaway",)),
-        (Asked(), None, b"", ("empty",)),
-        (Asked(), None, None, ("empty",)),
+        (RequestedModalities(), None, SECOND * 20, ("runaway",)),
+        (RequestedModalities(), None, b"", ("empty",)),
+        (RequestedModalities(), None, None, ("empty",)),
     ],
 )
-def test_faults(answer, asked, text, pcm, faults):
-    assert answer_faults(answer(text, pcm or b""), PROMPT, pcm, asked) == faults
+def test_faults(answer, requested, text, pcm, faults):
+    assert answer_faults(answer(text, pcm or b""), PROMPT, pcm, requested) == faults
 
 
 def test_samples_that_were_lost_are_unchecked(answer):
@@ -92,11 +92,11 @@ def test_both_texts_are_written_down(answer, tmp_path):
     audio = tmp_path / "r.pcm"
     audio.write_bytes(SECOND)
     timeline = answer("Fine.", SECOND)
-    result = measure_request(timeline, PROMPT, audio, asked=BOTH)
+    result = measure_request(timeline, PROMPT, audio, requested=BOTH)
     assert result.text == "Fine." and result.prompt_text == PROMPT.text and result.forced is None
     for record in (request_record(timeline, PROMPT), result_record(result, None)):
         assert (record["text"], record["prompt_text"], record["reply_text"]) == ("Fine.", PROMPT.text, "Fine.")
-    unsaid = measure_request(answer(None, SECOND), PROMPT, audio, asked=BOTH)
+    unsaid = measure_request(answer(None, SECOND), PROMPT, audio, requested=BOTH)
     assert unsaid.forced == "no_text"  # there is nothing to compare with what is heard
 
 
@@ -104,7 +104,7 @@ def test_a_level_of_text_alone(answer, tmp_path):
     empty = tmp_path / "r.pcm"
     empty.write_bytes(b"")
     recording = LevelRecording(1, (answer("Fine."),), (answer("Warm."),), {"r": empty}, None, False, False, 1)
-    level = measure_level(recording, {recording.timelines[0].prompt_id: PROMPT}, check_signal=True, asked=TEXT)
+    level = measure_level(recording, {recording.timelines[0].prompt_id: PROMPT}, check_signal=True, requested=TEXT)
     assert level.requests[0].faults == () and level.requests[0].audio is None
     assert level.warmup_requests[0].text == "Warm."
 
@@ -115,7 +115,7 @@ NEW_FIELDS = ("text_arrived_ns", "text_tokens", "reply_text", "completion_tokens
 @pytest.mark.parametrize("old", [False, True])
 def test_lines_are_read_back_those_of_older_versions_too(answer, tmp_path, old):
     timeline = answer("Fine.", SECOND)
-    result = measure_request(timeline, PROMPT, None, asked=BOTH)
+    result = measure_request(timeline, PROMPT, None, requested=BOTH)
     record = result_record(result, None)
     if old:
         for name in NEW_FIELDS:
