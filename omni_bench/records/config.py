@@ -1,221 +1,216 @@
-"""The typed configuration of a run: one dataclass a config group.
+"""The typed configuration of a run: one dataclass per config group, each key with its default and an explanation.
 
-Hydra composes ``scenarios/`` into these (``config/compose.py``); value checks that a type
-cannot express live in ``config/validate.py``. Units are in the names. ``kind`` selects the
-implementation within a group.
+Hydra composes ``scenarios/`` into these (``run/config/compose.py``); value checks that a type cannot express live in
+``run/config/validate.py``. Units are in the names. ``kind`` selects the implementation within a group. The explanations
+are what ``omni-bench run --help`` and ``docs/configuration.md`` show.
 """
+
+# ruff: noqa: RUF009 (key() is dataclasses.field with an explanation: nothing mutable is shared)
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from omegaconf import MISSING
 
 
+def key(default: Any, explanation: str) -> Any:
+    """A field with a default (lists and mappings are copied) and a line of explanation, in its metadata ``help``."""
+    metadata = {"help": explanation}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: copy.copy(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass
 class ScenarioConfig:
-    """What is measured, for people. ``name`` names the run folder."""
+    """What is measured, for people."""
 
-    name: str = MISSING
-    description: str = ""
+    name: str = key(MISSING, "name of the scenario, and of the folder of its runs")
+    description: str = key("", "one line for reports and `omni-bench list`")
 
 
 @dataclass
 class TargetConfig:
-    """The server. ``kind``: ``reference``, ``vllm_omni``, ``sglang_omni`` or ``command`` (launched here), or
-    ``external`` (``url`` is needed).
-    """
+    """The server."""
 
-    kind: str = MISSING
-    url: Optional[str] = None
-    host: str = "127.0.0.1"
-    port: int = 0  # 0: a free port is chosen
-    health_path: str = "/health"
-    startup_timeout_s: float = 180.0
-    stop_timeout_s: float = 10.0
-    chaos: Optional[str] = (
-        None  # a fault of the wire (omni_bench/targets/chaos_proxy/catalogue.py), by a proxy before the server
-    )
-    command: Optional[str] = None  # kind command: what is launched; {host}, {port} and {python} are filled in
-    env: dict[str, str] = field(default_factory=dict)  # for a launched server; stored with the run: no secrets
-    python: Optional[str] = None  # the interpreter of another environment, for a launched server
-    revision: Optional[str] = None  # what is installed there: a commit, or the SHA-256 of a wheel
-    label: Optional[str] = None  # what the user calls it, such as an arm of `omni-bench ab`
-    probe: bool = True  # find out before timing how the server answers: framing, rate, streaming, seed
-    devices: Optional[list[str]] = None  # GPUs for a launched server, by number or UUID: CUDA_VISIBLE_DEVICES
-    gpus: int = 0  # how many GPUs a launched server needs at least; checked before the launch
-    # vllm_omni and sglang_omni
-    model: Optional[str] = None  # a folder, or a hub id that is in the local cache; never downloaded
-    deploy_config: Optional[str] = None  # a file: --deploy-config of vllm-omni, --config of sglang-omni
-    stage_overrides: dict[Any, Any] = field(default_factory=dict)  # vllm_omni: settings by stage: {0: {KEY: VALUE}}
-    extra_args: list[str] = field(default_factory=list)  # further words of the command, as they are
+    kind: str = key(MISSING, "reference, vllm_omni, sglang_omni or command (launched here), or external (running)")
+    url: Optional[str] = key(None, "external: base address of the server, such as http://127.0.0.1:8091")
+    host: str = key("127.0.0.1", "address that a launched server binds")
+    port: int = key(0, "port of a launched server; 0: a free one")
+    health_path: str = key("/health", "the server is ready once this path answers with a status 2xx")
+    startup_timeout_s: float = key(180.0, "seconds that a launched server may take to become ready")
+    stop_timeout_s: float = key(10.0, "seconds that a server may take to stop before it is killed")
+    chaos: Optional[str] = key(None, "put a proxy in front of the server that injects this fault of the wire")
+    command: Optional[str] = key(None, "command: the command line; {host}, {port} and {python} are filled in")
+    env: dict[str, str] = key({}, "environment variables of a launched server; stored with the run: no secrets")
+    python: Optional[str] = key(None, "Python interpreter of a launched server's own environment")
+    revision: Optional[str] = key(None, "what that environment holds: a commit, or the SHA-256 of a wheel")
+    label: Optional[str] = key(None, "a name of your own for the server, such as a side of `omni-bench ab`")
+    probe: bool = key(True, "before timing, find out framing, sample rate, streaming and the effect of a seed")
+    devices: Optional[list[str]] = key(None, "GPUs of a launched server, by number or UUID (CUDA_VISIBLE_DEVICES)")
+    gpus: int = key(0, "minimum number of GPUs, checked before the launch")
+    model: Optional[str] = key(None, "vllm_omni, sglang_omni: a folder, or a hub id in the local cache; no download")
+    deploy_config: Optional[str] = key(None, "file for --deploy-config of vllm-omni, or --config of sglang-omni")
+    stage_overrides: dict[Any, Any] = key({}, "vllm_omni: settings of single stages, {0: {KEY: VALUE}}")
+    extra_args: list[str] = key([], "vllm_omni, sglang_omni: further arguments, passed on unchanged")
 
 
 @dataclass
 class DatasetConfig:
-    """Prompts. ``kind``: ``bundled``, ``seed_tts`` (a folder), ``huggingface`` or ``random`` (lengths by seed)."""
+    """The prompts."""
 
-    kind: str = MISSING
-    name: str = MISSING
-    root: Optional[str] = None  # seed_tts: the folder that holds <locale>/meta.lst
-    hf_id: Optional[str] = None  # huggingface: hub id, or a local arrow/parquet file or folder
-    hf_split: str = "test"
-    hf_columns: dict[str, str] = field(
-        default_factory=lambda: {"id": "id", "text": "text", "ref_text": "ref_text", "ref_audio": "ref_audio"}
+    kind: str = key(MISSING, "bundled, seed_tts (a folder), huggingface or random")
+    name: str = key(MISSING, "name of the data set, in reports")
+    root: Optional[str] = key(None, "seed_tts: the folder that holds <locale>/meta.lst")
+    hf_id: Optional[str] = key(None, "huggingface: hub id, or a local arrow or parquet file or folder")
+    hf_split: str = key("test", "huggingface: split")
+    hf_columns: dict[str, str] = key(
+        {"id": "id", "text": "text", "ref_text": "ref_text", "ref_audio": "ref_audio"}, "huggingface: column names"
     )
-    locale: str = "en"
-    design: bool = False  # seed_tts, bundled: the fifth field of a row is an instruction, which is sent
-    min_words: int = 5  # random: a prompt has so many words
-    max_words: int = 40  # to so many
-    seed: int = 0
-    shuffle: bool = True
-    subset: Optional[int] = None  # so many prompts of the data set and no others, chosen by the seed
-    allow_repeats: bool = False
+    locale: str = key("en", "language of the prompts; seed_tts: the folder below root")
+    design: bool = key(False, "bundled, seed_tts: send the fifth field of a row as the voice's description")
+    min_words: int = key(5, "random: words per prompt, minimum")
+    max_words: int = key(40, "random: words per prompt, maximum")
+    seed: int = key(0, "seed of the order, of the subset and of random prompts")
+    shuffle: bool = key(True, "draw the prompts in random order")
+    subset: Optional[int] = key(None, "use only this number of prompts, chosen by the seed")
+    allow_repeats: bool = key(False, "send prompts again where a run needs more than the data set has")
 
 
 @dataclass
 class ClientConfig:
-    """How a request is made. ``kind``: a wire form of ``omni_bench/load/clients/wire_forms.py``.
+    """How a request is made."""
 
-    ``openai_speech`` (POST /v1/audio/speech, raw PCM), the same as ``openai_speech_sse`` (events),
-    ``openai_speech_wav`` and ``openai_speech_ws`` (WebSocket); ``openai_chat_audio`` (POST /v1/chat/completions).
-    """
-
-    kind: str = MISSING
-    model: str = "tiny"
-    voice: Optional[str] = None
-    task_type: Optional[str] = None
-    language: Optional[str] = None
-    instructions: Optional[str] = None  # how to speak, for prompts that have none of their own
-    modalities: list[str] = field(default_factory=list)  # of chat: text, audio, or both
-    send_reference: bool = False
-    reference_form: str = "base64"  # or file: a file:// URL, for a server that sees the same disk
-    seed: Optional[int] = 0  # request i gets seed + i; null sends no seed
-    max_new_tokens: Optional[int] = None
-    sample_rate_hz: int = 24000
-    request_timeout_s: float = 300.0
-    connect_timeout_s: float = 10.0
-    stall_timeout_s: float = 20.0  # no audio or text for so long after the first: nobody listens any more
-    max_audio_s: float = 300.0  # more than this is a failed request, not more memory
-    api_key_env: Optional[str] = None  # name of the environment variable that holds the key
-    extra_body: dict[str, Any] = field(default_factory=dict)  # stored with the run: no secrets
+    kind: str = key(MISSING, "wire form: openai_speech, openai_speech_wav, _sse or _ws, or openai_chat_audio")
+    model: str = key("tiny", "model name in the request")
+    voice: Optional[str] = key(None, "voice name in the request; null: the server's default")
+    task_type: Optional[str] = key(None, "task_type of vllm-omni: CustomVoice, VoiceDesign or Base")
+    language: Optional[str] = key(None, "language in the request; null: not sent")
+    instructions: Optional[str] = key(None, "how to speak, for prompts without an instruction of their own")
+    modalities: list[str] = key([], "openai_chat_audio: text, audio or both")
+    send_reference: bool = key(False, "send the prompt's reference recording and its text (voice cloning)")
+    reference_form: str = key("base64", "base64, or file: a file:// URL, for a server that sees the same disk")
+    seed: Optional[int] = key(0, "request i gets seed + i; null: no seed is sent")
+    max_new_tokens: Optional[int] = key(None, "limit on generated tokens; null: not sent")
+    sample_rate_hz: int = key(24000, "sample rate of raw samples")
+    request_timeout_s: float = key(300.0, "a request that takes longer has failed")
+    connect_timeout_s: float = key(10.0, "a connection that takes longer has failed")
+    stall_timeout_s: float = key(20.0, "a stream that is silent for longer after its first audio or text has failed")
+    max_audio_s: float = key(300.0, "an answer with more audio than this has failed")
+    api_key_env: Optional[str] = key(None, "name of the environment variable that holds the API key")
+    extra_body: dict[str, Any] = key({}, "further fields of the request; stored with the run: no secrets")
 
 
 @dataclass
 class LoadConfig:
-    """When requests start. ``kind``: ``closed_loop``, ``open_loop`` or ``rate_search``."""
+    """When requests start."""
 
-    kind: str = MISSING
-    concurrency: list[int] = field(default_factory=lambda: [1])
-    requests_per_level: int = 32
-    requests_per_slot: int = 2  # a level of concurrency c measures at least this times c
-    warmup_per_slot: int = 2
-    rotate_levels: int = 0  # start the order of levels at this index
-    lag_budget_ms: float = 25.0  # p99 of the client's lag, or of its lateness, above this makes a level invalid
-    # open_loop and rate_search
-    arrival: str = "poisson"  # constant, poisson, gamma, or trace
-    burstiness: float = 1.0  # gamma: the shape; 1 is Poisson, below 1 comes in bursts
-    seed: int = 0  # of the arrivals
-    rate_hz: list[float] = field(default_factory=list)  # a level each; a rate search starts at the first
-    ramp: Optional[list[float]] = None  # [from, to] in requests a second, one level, instead of rate_hz
-    trace: Optional[str] = None  # the file of arrival=trace: .jsonl or .csv with a column of seconds
-    trace_column: Optional[str] = None  # its name; null: offset_s, timestamp, time_s or arrival_s
-    duration_s: Optional[float] = None  # of a level, instead of requests_per_level
-    max_in_flight: int = 512  # a request that is due beyond this waits, which its queue time shows
-    warmup_requests: int = 16  # of a level, at its own rate
-    # rate_search
-    probe_requests: int = 64  # of each probe at least; a p95 takes 59
-    probe_s: float = 10.0  # and each probe lasts at least so long: a queue needs time to grow
-    precision: float = 0.1  # ends when the lowest rate that fails is within this share of the highest that holds
-    min_rate_hz: float = 0.01
-    max_rate_hz: float = 256.0
-    max_probes: int = 16
+    kind: str = key(MISSING, "closed_loop, open_loop or rate_search")
+    concurrency: list[int] = key([1], "closed_loop: requests in flight, one level each")
+    requests_per_level: int = key(32, "measured requests per level; see requests_per_slot and duration_s")
+    requests_per_slot: int = key(2, "closed_loop: a level of concurrency c measures at least this times c")
+    warmup_per_slot: int = key(2, "closed_loop: a level of concurrency c is warmed up with this times c requests")
+    rotate_levels: int = key(0, "index of the level to begin with")
+    lag_budget_ms: float = key(25.0, "a level is invalid if the p99 of the client's own lag or lateness is above")
+    arrival: str = key("poisson", "open loop: constant, poisson, gamma or trace")
+    burstiness: float = key(1.0, "gamma: shape of the gaps; 1 is Poisson, below 1 comes in bursts")
+    seed: int = key(0, "seed of the arrivals")
+    rate_hz: list[float] = key([], "requests per second, one level each; a rate search begins with its one rate")
+    ramp: Optional[list[float]] = key(None, "[from, to]: a rate that grows linearly, one level, instead of rate_hz")
+    trace: Optional[str] = key(None, "arrival=trace: a .jsonl or .csv file with a column of seconds")
+    trace_column: Optional[str] = key(None, "name of that column; null: offset_s, timestamp, time_s or arrival_s")
+    duration_s: Optional[float] = key(None, "open_loop: length of a level, instead of requests_per_level")
+    max_in_flight: int = key(512, "open loop: a request due beyond this waits, which its queue time shows")
+    warmup_requests: int = key(16, "open loop: warm-up requests of a level, at its own rate")
+    probe_requests: int = key(64, "rate_search: requests of a probe, minimum (a p95 needs 59)")
+    probe_s: float = key(10.0, "rate_search: length of a probe, minimum, so that a queue has time to grow")
+    precision: float = key(0.1, "rate_search: stop when the failing rate is within this share of the holding one")
+    min_rate_hz: float = key(0.01, "rate_search: lowest rate to try")
+    max_rate_hz: float = key(256.0, "rate_search: highest rate to try")
+    max_probes: int = key(16, "rate_search: maximum number of probes")
 
 
 @dataclass
 class SloConfig:
-    """The service level that goodput and the rate search hold requests to; null: no limit.
+    """The service level, for goodput and the rate search; in an open loop times count from the scheduled start."""
 
-    In an open loop the times (TTFP, TTFT, E2EL) are those from the scheduled start.
-    """
-
-    ttfp_ms: Optional[float] = None
-    stall_s: Optional[float] = None  # of all pauses of a request's playback together
-    ttft_ms: Optional[float] = None  # of a chat's text, as tpot_ms
-    tpot_ms: Optional[float] = None
-    e2el_ms: Optional[float] = None
+    ttfp_ms: Optional[float] = key(None, "limit on the time to the first packet of audio; null: no limit")
+    stall_s: Optional[float] = key(None, "limit on the sum of all pauses in a request's playback")
+    ttft_ms: Optional[float] = key(None, "limit on the time to the first text of a chat")
+    tpot_ms: Optional[float] = key(None, "limit on the time per further text token of a chat")
+    e2el_ms: Optional[float] = key(None, "limit on the end-to-end latency")
 
 
 @dataclass
 class AsrConfig:
-    """The judge. ``kind``: ``whisper`` (openai-whisper), ``faster_whisper`` (an optional package) or ``none``."""
+    """The judge."""
 
-    kind: str = MISSING
-    model: str = "auto"  # a Whisper name, a path (whisper: a .pt file, faster_whisper: a folder), or auto
-    device: str = "auto"  # auto, cpu, cuda, cuda:N
-    workers: Optional[int] = None  # processes; null: 2 on CPU, 1 on CUDA
-    threads_per_worker: int = 1
-    batch_size: Optional[int] = None  # clips decoded together; null: 8 on CPU, 16 on CUDA
-    lead_silence_ms: int = 250
-    tail_silence_ms: int = 200
-    wer_limit: float = 0.15  # corpus WER above this makes a level invalid
-    own_error: bool = True  # let the judge hear the data set's reference recordings too: its own WER
+    kind: str = key(MISSING, "whisper (openai-whisper), faster_whisper (an optional package) or none")
+    model: str = key("auto", "auto, a Whisper name, or a path (whisper: a .pt file, faster_whisper: a folder)")
+    device: str = key("auto", "auto, cpu, cuda or cuda:N")
+    workers: Optional[int] = key(None, "processes; null: 2 on a CPU, 1 on CUDA")
+    threads_per_worker: int = key(1, "CPU threads of each process")
+    batch_size: Optional[int] = key(None, "clips decoded together; null: 8 on a CPU, 16 on CUDA")
+    lead_silence_ms: int = key(250, "silence put before each clip")
+    tail_silence_ms: int = key(200, "silence put after each clip")
+    wer_limit: float = key(0.15, "a level with a higher WER is invalid")
+    own_error: bool = key(True, "also transcribe reference recordings of the data set: the judge's own WER")
 
 
 @dataclass
 class ChecksConfig:
-    """What is checked beside WER and the signal of every response."""
+    """What is checked beside WER."""
 
-    signal: bool = True  # clicks, dropouts, noise and copied audio; off for what is not speech
-    cross_talk: bool = True  # are a neighbour's words heard? needs a judge
-    parity_requests: int = 0  # of each level, sent once more alone and compared; 0: none
-    speaker_similarity: bool = (
-        False  # does every utterance sound like its voice? needs a judge and resemblyzer's weights
-    )
+    signal: bool = key(True, "clicks, dropouts, noise and copied audio; turn it off for what is not speech")
+    cross_talk: bool = key(True, "look for the words of other requests (needs a judge)")
+    parity_requests: int = key(0, "requests of each level that are sent again alone and compared")
+    speaker_similarity: bool = key(False, "does every answer keep its voice? (needs a judge and resemblyzer's weights)")
 
 
 @dataclass
 class ReferenceConfig:
-    """The bundled reference server (``reference_impl``). See ``reference_impl/settings.py``."""
+    """The bundled reference server; what each setting does in the engine: ``reference_impl/settings.py``."""
 
-    preset: str = "tiny"
-    checkpoint: str = "bundled"
-    device: str = "auto"
-    dtype: str = "auto"
-    max_batch: int = 32
-    max_queue: int = 256
-    max_seq_len: int = 512
-    join_every_frames: int = 6  # graphs=full_step, more than half of the rows busy: read waiting prompts so often
-    deterministic: bool = False
-    first_chunk_frames: int = 1
-    chunk_frames: int = 8
-    chunk_growth: str = "buffered"  # as large as the listener's store allows, or double: 1, 2, 4, ...
-    predictor: str = "kv_cache"  # kv_cache, reprefill or fixed_window: one result, three costs
-    temperature: Optional[float] = None  # null: the checkpoint's own, as for the next six
-    top_k: Optional[int] = None
-    top_p: Optional[float] = None
-    repetition_penalty: Optional[float] = None
-    predictor_temperature: Optional[float] = None
-    predictor_top_k: Optional[int] = None
-    predictor_top_p: Optional[float] = None
-    threads: Optional[int] = None
-    recorded: bool = True  # on a CPU, replay recorded operations instead of running them in Python
-    fault: Optional[str] = None  # a fault of the catalogue (reference_impl/faults.py); off by default
-    graphs: str = "off"  # off, compile, cuda_graph or full_step (CUDA): how a decode step is executed
-    buffers: str = "device"  # or host_roundtrip: codes and states go through the host at every step
-    chat_token_ms: float = 5.0  # the pace of the stand-in for a text model in /v1/chat/completions; 0: at once
-    engine_process: Union[bool, str] = "auto"  # the engine in a process of its own: auto, true or false
+    preset: str = key("tiny", "shapes of the model: tiny, qwen3_tts_0_6b or qwen3_tts_1_7b")
+    checkpoint: str = key("bundled", "weights: bundled, random, or the folder of a released checkpoint")
+    device: str = key("auto", "auto, cpu, cuda or cuda:N")
+    dtype: str = key("auto", "auto, float32 or bfloat16")
+    max_batch: int = key(32, "slots: requests decoded together; more wait")
+    max_queue: int = key(256, "waiting requests beyond which a new one is refused with 429")
+    max_seq_len: int = key(512, "positions of the talker's KV cache per slot")
+    join_every_frames: int = key(6, "full_step, more than half of the slots in use: prefill every N frames at most")
+    deterministic: bool = key(False, "run every step at batch size max_batch, for bit-equal codes")
+    first_chunk_frames: int = key(1, "frames in the first chunk of audio")
+    chunk_frames: int = key(8, "frames in later chunks, maximum")
+    chunk_growth: str = key("buffered", "growth up to it: buffered (by the listener's buffered audio) or double")
+    predictor: str = key("kv_cache", "code predictor: kv_cache, reprefill or fixed_window; the codes are the same")
+    temperature: Optional[float] = key(None, "talker; 0: greedy, null: the checkpoint's own, as for the next six")
+    top_k: Optional[int] = key(None, "talker; 0: no limit")
+    top_p: Optional[float] = key(None, "talker; 1: no limit")
+    repetition_penalty: Optional[float] = key(None, "talker; 1: none")
+    predictor_temperature: Optional[float] = key(None, "code predictor; 0: greedy")
+    predictor_top_k: Optional[int] = key(None, "code predictor; 0: no limit")
+    predictor_top_p: Optional[float] = key(None, "code predictor; 1: no limit")
+    threads: Optional[int] = key(None, "PyTorch threads on a CPU; null: half of the cores, at most 4")
+    recorded: bool = key(True, "on a CPU: record the operations of a frame once and replay them without Python")
+    fault: Optional[str] = key(None, "break the server on purpose, by a fault of the catalogue (docs/selftest.md)")
+    graphs: str = key("off", "execution of a decode step: off, or on CUDA compile, cuda_graph or full_step")
+    buffers: str = key("device", "device, or host_roundtrip: codes and states pass through the host at every step")
+    chat_token_ms: float = key(5.0, "pace of the chat's stand-in for a language model, per token; 0: at once")
+    engine_process: Union[bool, str] = key("auto", "engine in a process of its own: auto (on CUDA), true or false")
 
 
 @dataclass
 class OutputConfig:
-    """What is kept. ``save_audio``: ``worst`` (failed checks and the ``worst_n`` highest WER), ``all`` or ``none``."""
+    """What is kept."""
 
-    root: str = "reports/runs"
-    save_audio: str = "worst"
-    worst_n: int = 5
-    plots: bool = True
+    root: str = key("reports/runs", "folder of the run folders")
+    save_audio: str = key("worst", "worst (failed checks and the worst_n highest WER), all or none")
+    worst_n: int = key(5, "save_audio=worst: number of utterances kept for their WER")
+    plots: bool = key(True, "draw the plots")
 
 
 @dataclass

@@ -26,6 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from omni_bench.errors import ConfigError, natural
 from omni_bench.records.config import RunConfig
 from omni_bench.run.config.explain import explain, unknown_key
+from omni_bench.run.config.keys import help_text
 from omni_bench.run.config.validate import validate
 
 CONFIG_NAME = "config"
@@ -61,6 +62,8 @@ def register() -> None:
     ConfigStore.instance().store(name=SCHEMA_NAME, node=RunConfig)
     # Cached, so that every use within one configuration is the same moment.
     OmegaConf.register_new_resolver("utc_now", utc_folder_name, use_cache=True, replace=True)
+    # Hydra fills the help's text in as a template, in which a dollar sign is written twice.
+    OmegaConf.register_new_resolver("keys_help", lambda *, _root_: help_text(_root_).replace("$", "$$"), replace=True)
 
 
 def to_run_config(config: DictConfig) -> RunConfig:

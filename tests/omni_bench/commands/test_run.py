@@ -67,7 +67,7 @@ def test_the_help_shows_commands_groups_and_examples(capsys):
         "omni-bench run scenario=smoke",
         "omni-bench doctor",
         "target: command, external, reference",
-        "wer_limit:",
+        "asr.wer_limit=0.15 ",
     ):
         assert expected in out
 
