@@ -49,7 +49,7 @@ class Pace:
     chunk_ms: float = 25.0
 
 
-class SteadyEngine:
+class SteadyEngine(EngineLike):
     """Implements :class:`reference_impl.engine_api.EngineLike`: chunks at fixed times, no work."""
 
     model_name, voices, sample_rate_hz = "steady", ("tone",), SAMPLE_RATE_HZ
@@ -156,7 +156,7 @@ class NotingEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def submit(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
+    async def submit_async(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
         """See :class:`EngineLike`."""
         name = request.request_id.rpartition(".")[0]  # the server appends its own number to the client's id
         self._records.note(name, submitted_ns=time.perf_counter_ns())
@@ -166,7 +166,7 @@ class NotingEngine:
                 self._records.note(name, first_ns=time.perf_counter_ns())
             on_event(event)
 
-        self._engine.submit(request, noted)
+        await self._engine.submit_async(request, noted)
 
 
 def make_engine(kind: str, pace: Pace) -> EngineLike:

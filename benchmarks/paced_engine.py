@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from reference_impl.engine.chunking import ChunkSchedule
-from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
+from reference_impl.engine_api import AudioChunk, EngineLike, EngineStats, Event, Failed, Finished, SpeechRequest
 
 SAMPLE_RATE_HZ, FRAME_SAMPLES, FRAME_S = 24_000, 1920, 0.08
 PREFILLS_PER_STEP = 8
@@ -81,7 +81,7 @@ def wait_until(end_s: float) -> None:
         time.sleep(rest_s)
 
 
-class PacedEngine:
+class PacedEngine(EngineLike):
     """Implements :class:`reference_impl.engine_api.EngineLike`; writes its records to ``records_path`` at the end."""
 
     model_name, voices, sample_rate_hz = "paced", ("tone",), SAMPLE_RATE_HZ

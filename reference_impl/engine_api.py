@@ -1,18 +1,23 @@
 """The contract between the HTTP server and the engine: what goes in, what comes out.
 
-The server (``server.py``) knows nothing of tensors and the engine (``engine.py``) nothing of
-HTTP; both know this file. ``submit`` is thread-safe; ``on_event`` is called from the
-engine's thread (or in the event loop, where the engine has a process of its own), in order, and
-must not block.
+The server (``http/``) knows nothing of tensors and the engine (``engine/``) nothing of HTTP; both know
+this file. ``submit`` is thread-safe; ``on_event`` is called from the engine's thread (or in the event
+loop, if the engine has a process of its own), in order, and must not block.
 """
 
 from __future__ import annotations
 
+import asyncio
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, Union
 
 from omni_bench.errors import EngineError
+
+# Normalising a longer text takes milliseconds: that happens outside the event loop, where other streams would wait.
+LONG_TEXT_CHARS = 400
 
 
 @dataclass(frozen=True)
@@ -120,26 +125,53 @@ class RequestRejected(EngineError):
 
 
 class EngineLike(Protocol):
-    """What the server needs of an engine (tests use a fake one).
+    """What the server needs of an engine. Engines derive from it; tests use a fake one.
 
-    An engine may also have ``capabilities`` (:class:`Capabilities`; without, the defaults hold) and
-    ``fault``, the name of what is broken in it on purpose. One that is reached through the event loop
-    (:class:`reference_impl.remote.client.RemoteEngine`) has ``attach()``, awaited before its first
-    request, and ``submit_async``, which is ``submit`` as a coroutine.
+    What has a value or a body here is right for an engine that runs in threads of this process and speaks as the
+    tiny voice does. ``fault``: the name of what is broken in it on purpose, None if nothing is.
     """
 
     model_name: str
     voices: tuple[str, ...]
     sample_rate_hz: int
+    capabilities: Capabilities = Capabilities()
+    fault: str | None = None
 
+    @abstractmethod
     def submit(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
         """Queue a request. Raises :class:`QueueFull`, :class:`EngineDead`, :class:`RequestRejected`."""
 
+    @abstractmethod
     def cancel(self, request_id: str) -> None:
         """Stop a request at the next frame; unknown ids are ignored."""
 
+    @abstractmethod
     def stats(self) -> EngineStats:
         """A snapshot."""
 
+    @abstractmethod
     def stop(self) -> None:
         """End the engine's thread; running requests get :class:`Failed`."""
+
+    def describe(self) -> dict[str, Any]:
+        """What is running, ready for JSON: for /health and a run's provenance."""
+        return {}
+
+    async def attach(self) -> None:
+        """To be awaited once in the event loop that serves, before the first request."""
+
+    async def submit_async(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
+        """:meth:`submit` in the event loop. If it is cancelled while it waits, it cancels the request."""
+        if len(request.text) <= LONG_TEXT_CHARS:
+            self.submit(request, on_event)
+            return
+        submitting = asyncio.create_task(asyncio.to_thread(self.submit, request, on_event))
+        try:
+            await asyncio.shield(submitting)
+        except asyncio.CancelledError:  # the thread cannot be stopped
+            submitting.add_done_callback(partial(self._cancel_submitted, request.request_id))
+            raise
+
+    def _cancel_submitted(self, request_id: str, submitting: asyncio.Task[None]) -> None:
+        if not submitting.cancelled() and submitting.exception() is None:
+            self.cancel(request_id)

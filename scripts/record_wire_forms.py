@@ -24,7 +24,7 @@ from typing import Any
 
 from aiohttp import web
 
-from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
+from reference_impl.engine_api import AudioChunk, EngineLike, EngineStats, Event, Failed, Finished, SpeechRequest
 from reference_impl.http.app import create_app
 
 TEXT = "Hi, Zoë! Two sentences."
@@ -45,7 +45,7 @@ def chunks_pcm() -> list[bytes]:
     return [pcm[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-class ToneEngine:
+class ToneEngine(EngineLike):
     """Speaks :func:`chunks_pcm` whatever it is asked for. ``fails``: it breaks down after its first chunk."""
 
     model_name, voices, sample_rate_hz = "tiny", ("alba",), RATE_HZ

@@ -26,6 +26,7 @@ from reference_impl.engine.scheduler import PREFILL_BUDGET_S, PREFILLS_PER_STEP,
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
+    EngineLike,
     EngineStats,
     Event,
     Failed,
@@ -44,7 +45,7 @@ from reference_impl.settings import ServerSettings
 log = logging.getLogger("reference_impl.engine.engine")
 
 
-class Engine:
+class Engine(EngineLike):
     """Implements :class:`reference_impl.engine_api.EngineLike`.
 
     ``batch_class`` and ``audio_class`` are its two stages; ``fault`` is what is broken in a subclass
@@ -119,7 +120,7 @@ class Engine:
         return self._counters.stats(alive, *now, self._audio.busy_s)
 
     def describe(self) -> dict[str, Any]:
-        """What is running, for /health and for a run's provenance."""
+        """See :meth:`EngineLike.describe`."""
         return {
             "model": self.model_name,
             **describe_weights(self.model, self._origin),

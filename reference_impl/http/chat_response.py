@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -20,11 +19,8 @@ from reference_impl.http.chat_request import ChatCall, parse_chat_call
 from reference_impl.http.chat_text import paced_reply
 from reference_impl.http.errors import ApiError
 from reference_impl.http.framing import SAMPLE_WIDTH_BYTES
-from reference_impl.http.speech_request import TINY_VOICE
+from reference_impl.http.service import SpeechService
 from reference_impl.http.speech_response import EventStream, SpeechStream, break_off
-
-if TYPE_CHECKING:
-    from reference_impl.http.app import SpeechServer
 
 log = logging.getLogger("reference_impl.http.server")
 
@@ -37,17 +33,15 @@ class ChatRoute:
     passed on once the first sentence has been written.
     """
 
-    def __init__(self, server: SpeechServer, token_ms: float):
-        self._server, self._token_ms = server, token_ms
+    def __init__(self, service: SpeechService, token_ms: float):
+        self._service, self._token_ms = service, token_ms
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """The handler. See :mod:`reference_impl.http.chat_request` for the fields."""
         started_s = time.perf_counter()
-        server = self._server
-        engine = server.ready()
-        body = await server.read_body(request)
-        can = getattr(engine, "capabilities", TINY_VOICE)
-        call = parse_chat_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, can)
+        service, engine = self._service, self._service.ready()
+        body = await service.read_body(request)
+        call = parse_chat_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, engine.capabilities)
         del body
         async with contextlib.AsyncExitStack() as stack:
             events = None
@@ -59,13 +53,13 @@ class ChatRoute:
             parts = await stack.enter_async_context(
                 contextlib.aclosing(paced_reply(call.tokens, self._token_ms, events.next if events else None))
             )
-            answer = _Answer(request, call, server, events, started_s)
+            answer = _Answer(request, call, service, events, started_s)
             return await (answer.stream(parts) if call.stream else answer.whole(parts))
 
     async def _submit(self, call: ChatCall) -> EventStream:
         """The engine's side of the call, not yet entered."""
         assert call.speech is not None
-        return _ChatEvents(self._server.ready(), await self._server.job(call.speech), self._server.keep_codes)
+        return _ChatEvents(self._service.ready(), await self._service.job(call.speech), self._service.keep_codes)
 
 
 class _ChatEvents(EventStream):
@@ -84,12 +78,12 @@ class _Answer:
     """One answer while it is given."""
 
     def __init__(
-        self, request: web.Request, call: ChatCall, server: SpeechServer, events: EventStream | None, started_s: float
+        self, request: web.Request, call: ChatCall, service: SpeechService, events: EventStream | None, started_s: float
     ):
-        self._request, self._call, self._server, self._events = request, call, server, events
+        self._request, self._call, self._service, self._events = request, call, service, events
         self._started_s = started_s
-        self._request_id = server.request_id()
-        self._rate_hz = server.ready().sample_rate_hz
+        self._request_id = service.request_id()
+        self._rate_hz = service.ready().sample_rate_hz
         self._wire = ChatWire(call, f"chatcmpl-{self._request_id}", int(time.time()), self._rate_hz)
         self._pcm_bytes = 0
 
@@ -152,7 +146,7 @@ class _Answer:
 
     def _count(self, chunk: AudioChunk) -> None:
         if not self._pcm_bytes:
-            self._server.measured.time_to_first_packet.observe(time.perf_counter() - self._started_s)
+            self._service.metrics.time_to_first_packet.observe(time.perf_counter() - self._started_s)
         self._pcm_bytes += len(chunk.pcm)
 
     def _finished(self, event: Event) -> Finished:
@@ -161,7 +155,7 @@ class _Answer:
             assert self._events is not None
             raise self._events.error(event)
         assert isinstance(event, Finished)
-        measured = self._server.measured
+        measured = self._service.metrics
         measured.request_duration.observe(time.perf_counter() - self._started_s)
         measured.audio_duration.observe(self._pcm_bytes / SAMPLE_WIDTH_BYTES / self._rate_hz)
         return event

@@ -34,12 +34,11 @@ class EngineCollector(Collector):
         stats = engine.stats() if engine else None
         up = float(stats is not None and stats.alive)
         yield GaugeMetricFamily("omni_reference_engine_up", "1 while the engine takes requests", value=up)
-        fault = getattr(engine, "fault", None)
-        if fault is not None:
+        if engine and engine.fault is not None:
             injected = GaugeMetricFamily(
                 "omni_reference_fault_injected", "1: this server is broken on purpose", labels=["fault"]
             )
-            injected.add_metric([fault], 1.0)
+            injected.add_metric([engine.fault], 1.0)
             yield injected
         if stats is not None:
             yield from self._of(stats)

@@ -16,10 +16,9 @@ from aiohttp import web
 
 from omni_bench.errors import EngineError, OmniBenchError, TargetError
 from reference_impl.engine_api import EngineLike
-from reference_impl.http.app import SERVER, SpeechServer, create_app
+from reference_impl.http.app import SERVICE, create_app
+from reference_impl.http.service import SpeechService
 from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, LISTENING_ON
-
-__all__ = ["create_app", "serve"]
 
 log = logging.getLogger("reference_impl.http.server")
 
@@ -60,11 +59,11 @@ async def _serve(
     watching = asyncio.create_task(_watch_parent(parent_pid, stop)) if parent_pid is not None else None
     try:
         await _listen(runner, host, port)
-        await _run(app[SERVER], engine_factory, stop)
+        await _run(app[SERVICE], engine_factory, stop)
     finally:
         if watching:
             watching.cancel()
-        await _stop_engine(app[SERVER])
+        await _stop_engine(app[SERVICE])
         await runner.cleanup()
 
 
@@ -89,7 +88,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
         log.info("%shttp://%s:%d", LISTENING_ON, shown, address[1])
 
 
-async def _run(server: SpeechServer, engine_factory: Callable[[], EngineLike], stop: asyncio.Event) -> None:
+async def _run(service: SpeechService, engine_factory: Callable[[], EngineLike], stop: asyncio.Event) -> None:
     """Load the engine, then wait for the end."""
     loading = _in_daemon_thread(engine_factory, "load-engine")
     stopping = asyncio.ensure_future(stop.wait())
@@ -104,22 +103,20 @@ async def _run(server: SpeechServer, engine_factory: Callable[[], EngineLike], s
         except Exception as error:
             log.exception("the engine could not be loaded")
             raise EngineError(f"the engine could not be loaded: {type(error).__name__}: {error}") from error
-        attach = getattr(engine, "attach", None)
-        if attach is not None:
-            await attach()
-        server.set_engine(engine)
+        await engine.attach()
+        service.set_engine(engine)
         log.info("ready: model %s, voices %s", engine.model_name, ", ".join(engine.voices))
         await stopping
     finally:
         stopping.cancel()
 
 
-async def _stop_engine(server: SpeechServer) -> None:
+async def _stop_engine(service: SpeechService) -> None:
     """Running requests fail, which ends their streams; an engine that hangs is left behind."""
-    server.status = "stopping"
-    if server.engine is None:
+    service.status = "stopping"
+    if service.engine is None:
         return
-    stopping = _in_daemon_thread(server.engine.stop, "stop-engine")
+    stopping = _in_daemon_thread(service.engine.stop, "stop-engine")
     done, _ = await asyncio.wait((stopping,), timeout=ENGINE_STOP_TIMEOUT_S)
     if not done:
         log.warning("the engine did not stop within %g s", ENGINE_STOP_TIMEOUT_S)

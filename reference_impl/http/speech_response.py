@@ -47,8 +47,6 @@ WRITE_TIMEOUT_S = 120.0
 SMALL_WRITE_BYTES = 48 * 2**10
 # How often a request that hears nothing looks whether the engine still lives.
 ENGINE_CHECK_S = 5.0
-# Normalising a long text takes milliseconds, which other streams should not wait for.
-LONG_TEXT_CHARS = 400
 
 
 class EventStream:
@@ -75,13 +73,7 @@ class EventStream:
     async def __aenter__(self) -> EventStream:
         """Submit. Raises ApiError: 400, 429 or 503."""
         try:
-            submit_async = getattr(self._engine, "submit_async", None)
-            if submit_async is not None:
-                await submit_async(self._request, self._on_event)
-            elif len(self._request.text) > LONG_TEXT_CHARS:
-                await self._submit_in_thread()
-            else:
-                self._engine.submit(self._request, self._on_event)
+            await self._engine.submit_async(self._request, self._on_event)
         except RequestRejected as error:
             raise bad_request(str(error), error.param, "rejected") from None
         except QueueFull as error:
@@ -90,18 +82,6 @@ class EventStream:
             raise unavailable(str(error), "engine_dead") from None
         self._look_again()
         return self
-
-    async def _submit_in_thread(self) -> None:
-        submitting = asyncio.create_task(asyncio.to_thread(self._engine.submit, self._request, self._on_event))
-        try:
-            await asyncio.shield(submitting)
-        except asyncio.CancelledError:  # the client has gone, but the thread cannot be stopped
-            submitting.add_done_callback(self._cancel_submitted)
-            raise
-
-    def _cancel_submitted(self, submitting: asyncio.Task[None]) -> None:
-        if not submitting.cancelled() and submitting.exception() is None:
-            self._engine.cancel(self._request.request_id)
 
     async def __aexit__(self, *_: object) -> None:
         if self._looking is not None:

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
@@ -22,7 +22,8 @@ from reference_impl.engine_api import Failed, Finished
 from reference_impl.http import speech_response
 from reference_impl.http.errors import ApiError, bad_request
 from reference_impl.http.framing import SAMPLE_WIDTH_BYTES, RawFramer, usage
-from reference_impl.http.speech_request import TINY_VOICE, SpeechCall
+from reference_impl.http.service import SpeechService
+from reference_impl.http.speech_request import SpeechCall
 from reference_impl.http.speech_response import EventStream
 from reference_impl.http.websocket_request import (
     Close,
@@ -34,9 +35,6 @@ from reference_impl.http.websocket_request import (
     parse_message,
     utterance,
 )
-
-if TYPE_CHECKING:
-    from reference_impl.http.app import SpeechServer
 
 log = logging.getLogger("reference_impl.http.server")
 
@@ -50,12 +48,12 @@ MAX_KEPT_CODES = 64  # utterances whose codes can be asked for
 class SocketRoute:
     """Answers WebSockets; at most ``max_message_bytes`` come in one message."""
 
-    def __init__(self, server: SpeechServer, max_message_bytes: int):
-        self._server, self._max_message_bytes = server, max_message_bytes
+    def __init__(self, service: SpeechService, max_message_bytes: int):
+        self._service, self._max_message_bytes = service, max_message_bytes
 
     async def answer(self, request: web.Request) -> web.WebSocketResponse:
         """The handler. Raises ApiError: 426 for a request that is no handshake, 503."""
-        self._server.ready()
+        self._service.ready()
         # never compressed: what comes in cannot be larger than what was sent
         socket = web.WebSocketResponse(
             timeout=CLOSE_TIMEOUT_S, max_msg_size=self._max_message_bytes, compress=False, autoping=True
@@ -63,18 +61,18 @@ class SocketRoute:
         if not socket.can_prepare(request).ok:
             message = "/v1/audio/speech/stream is a WebSocket: send a handshake (Upgrade: websocket)"
             raise ApiError(426, message, code="upgrade_required", headers={"Upgrade": "websocket"})
-        socket.headers["x-request-id"] = self._server.request_id()
+        socket.headers["x-request-id"] = self._service.request_id()
         await socket.prepare(request)
-        await _Session(socket, self._server).run()
+        await _Session(socket, self._service).run()
         return socket
 
 
 class _Session:
     """One connection, from its first message to its end."""
 
-    def __init__(self, socket: web.WebSocketResponse, server: SpeechServer):
-        self._socket, self._server = socket, server
-        self._request_id = server.request_id()
+    def __init__(self, socket: web.WebSocketResponse, service: SpeechService):
+        self._socket, self._service = socket, service
+        self._request_id = service.request_id()
         self._messages: asyncio.Queue[Message | ApiError] = asyncio.Queue(MAX_WAITING_MESSAGES)
         self._config: Config | None = None
         self._buffer = TextBuffer("none")
@@ -114,9 +112,10 @@ class _Session:
         try:
             if message.type != WSMsgType.TEXT:
                 raise bad_request("messages must be JSON text, not binary", None, "invalid_type")
-            engine = self._server.ready()
-            can = getattr(engine, "capabilities", TINY_VOICE)
-            return parse_message(message.data, engine.model_name, engine.voices, engine.sample_rate_hz, can)
+            engine = self._service.ready()
+            return parse_message(
+                message.data, engine.model_name, engine.voices, engine.sample_rate_hz, engine.capabilities
+            )
         except ApiError as error:
             return error
 
@@ -168,19 +167,19 @@ class _Session:
         """One utterance. Raises ApiError for a failure."""
         assert self._config is not None
         call = utterance(self._config, text, self._spoken)
-        job = await self._server.job(call)
+        job = await self._service.job(call)
         started_s = time.perf_counter()
-        async with EventStream(self._server.ready(), job, self._keep_codes) as events:
+        async with EventStream(self._service.ready(), job, self._keep_codes) as events:
             finished, pcm_bytes = await self._send_audio(events, call, started_s)
-        measured = self._server.measured
+        measured = self._service.metrics
         measured.request_duration.observe(time.perf_counter() - started_s)
-        measured.audio_duration.observe(pcm_bytes / SAMPLE_WIDTH_BYTES / self._server.ready().sample_rate_hz)
+        measured.audio_duration.observe(pcm_bytes / SAMPLE_WIDTH_BYTES / self._service.ready().sample_rate_hz)
         await self._say("audio.done", sentence_index=self._sentence, total_bytes=pcm_bytes, usage=usage(finished))
         self._spoken, self._sentence = self._spoken + 1, self._sentence + 1
 
     async def _send_audio(self, events: EventStream, call: SpeechCall, started_s: float) -> tuple[Finished, int]:
         """The utterance's own messages but the last; its clean end, and the bytes of its samples."""
-        rate_hz = self._server.ready().sample_rate_hz
+        rate_hz = self._service.ready().sample_rate_hz
         framer = RawFramer(call.response_format, rate_hz)
         start = {"sentence_text": call.text, "format": call.response_format, "sample_rate": rate_hz, "channels": 1}
         event, pcm_bytes, begun = await events.next(), 0, False
@@ -196,7 +195,7 @@ class _Session:
                 return event, pcm_bytes
             await self._send(framer.audio(event.pcm))
             if not pcm_bytes:
-                self._server.measured.time_to_first_packet.observe(time.perf_counter() - started_s)
+                self._service.metrics.time_to_first_packet.observe(time.perf_counter() - started_s)
             pcm_bytes += len(event.pcm)
             event = await events.next()
 
@@ -208,7 +207,7 @@ class _Session:
             self._codes.clear()
         self._codes.append(finished.codes)
         codes = np.concatenate(self._codes)
-        self._server.keep_codes(Finished(finished.reason, len(codes), finished.prompt_tokens, codes))
+        self._service.keep_codes(Finished(finished.reason, len(codes), finished.prompt_tokens, codes))
 
     async def _say(self, kind: str, **fields: Any) -> None:
         await self._send(json.dumps({"type": kind, "utterance_index": self._flush, **fields}))

@@ -21,7 +21,16 @@ from typing import Any
 from omni_bench import errors
 from omni_bench.errors import EngineError, OmniBenchError
 from omni_bench.subprocesses import child_env, module_command
-from reference_impl.engine_api import AudioChunk, Capabilities, EngineDead, EngineStats, Event, Failed, SpeechRequest
+from reference_impl.engine_api import (
+    AudioChunk,
+    Capabilities,
+    EngineDead,
+    EngineLike,
+    EngineStats,
+    Event,
+    Failed,
+    SpeechRequest,
+)
 from reference_impl.remote import wire
 from reference_impl.settings import ServerSettings
 
@@ -113,11 +122,11 @@ class _Request:
     taken: asyncio.Future[None]
 
 
-class RemoteEngine(asyncio.Protocol):
+class RemoteEngine(EngineLike, asyncio.Protocol):
     """Implements :class:`reference_impl.engine_api.EngineLike` over the socket.
 
-    :meth:`attach` is to be awaited once, in the event loop that serves: its thread then reads the
-    socket and gives out the events. In that thread, use :meth:`submit_async`.
+    The event loop of :meth:`attach` reads the socket and passes the events on; in its thread, use
+    :meth:`submit_async`.
     """
 
     def __init__(self, process: EngineProcess, connection: socket.socket, ready: dict[str, Any]):
@@ -126,7 +135,7 @@ class RemoteEngine(asyncio.Protocol):
         self.voices: tuple[str, ...] = tuple(ready["voices"])
         self.sample_rate_hz: int = ready["sample_rate_hz"]
         self.fault: str | None = ready["fault"]
-        can = {name: tuple(v) if isinstance(v, list) else v for name, v in (ready["capabilities"] or {}).items()}
+        can = {name: tuple(v) if isinstance(v, list) else v for name, v in ready["capabilities"].items()}
         self.capabilities = Capabilities(**can)
         self._description: dict[str, Any] = {**ready["description"], "engine_process": True}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -139,12 +148,12 @@ class RemoteEngine(asyncio.Protocol):
         self._stopping = False
 
     async def attach(self) -> None:
-        """Let the running event loop read the socket."""
+        """See :meth:`EngineLike.attach`: that event loop then reads the socket."""
         self._loop = asyncio.get_running_loop()
         await self._loop.create_unix_connection(lambda: self, sock=self._socket)
 
     async def submit_async(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
-        """:meth:`EngineLike.submit` in the event loop. Cancelled while it waits, it cancels the request."""
+        """See :meth:`EngineLike.submit_async`."""
         if self._transport is None or self._stopping or not self._stats.alive:
             raise EngineDead("the engine has stopped")
         number = next(self._numbers) % (wire.MAX_NUMBER + 1)

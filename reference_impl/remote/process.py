@@ -187,14 +187,13 @@ class EngineHost:
 
 def describe(engine: EngineLike) -> dict[str, Any]:
     """What the HTTP process is told of the engine once it is loaded."""
-    capabilities = getattr(engine, "capabilities", None)
     return {
         "model_name": engine.model_name,
         "voices": list(engine.voices),
         "sample_rate_hz": engine.sample_rate_hz,
-        "capabilities": None if capabilities is None else asdict(capabilities),
-        "fault": getattr(engine, "fault", None),
-        "description": getattr(engine, "describe", dict)(),
+        "capabilities": asdict(engine.capabilities),
+        "fault": engine.fault,
+        "description": engine.describe(),
     }
 
 

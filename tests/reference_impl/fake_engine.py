@@ -11,6 +11,7 @@ from collections.abc import Callable
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
+    EngineLike,
     EngineStats,
     Event,
     Failed,
@@ -32,7 +33,7 @@ def tone(seed: int, chunk: int, frames: int = 1) -> bytes:
     return b"".join(struct.pack("<h", round(8000 * math.sin(a))) for a in angles)
 
 
-class FakeEngine:
+class FakeEngine(EngineLike):
     """Speaks ``chunks`` one-frame chunks a request.
 
     ``gate``: when given, each event but the first waits for one ``release()``. ``fail_after``:

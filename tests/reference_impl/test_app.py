@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-import reference_impl.http.app as app_module
+import reference_impl.http.service as service_module
 import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
-from reference_impl.http.app import SERVER, create_app
+from reference_impl.http.app import SERVICE, create_app
 
 SPEECH = "/v1/audio/speech"
 BODY = {"model": "tiny", "input": "Hello.", "voice": "alba", "seed": 5}
@@ -197,13 +197,13 @@ def recording(samples):
 
 async def test_an_engine_that_clones_gets_decoded_samples(start, fake, monkeypatch):
     threads = []
-    decode = app_module.decode_reference
+    decode = service_module.decode_reference
 
     def spy(*args):
         threads.append(threading.current_thread())
         return decode(*args)
 
-    monkeypatch.setattr(app_module, "decode_reference", spy)
+    monkeypatch.setattr(service_module, "decode_reference", spy)
     engine = fake.FakeEngine()
     engine.capabilities = Capabilities(clones=True, follows_instructions=True, task_types=("Base",))
     client, _ = await start(engine)
@@ -251,7 +251,7 @@ async def test_while_the_engine_loads(start, fake):
         assert response.headers["Retry-After"] == "1"
     assert "omni_reference_engine_up 0.0" in await (await client.get("/metrics")).text()
     engine = fake.FakeEngine()
-    client.app[SERVER].set_engine(engine)
+    client.app[SERVICE].set_engine(engine)
     assert (await client.get("/health")).status == 200
     engine.stop()
 
@@ -304,7 +304,8 @@ async def test_wrong_routes(start):
 
 
 async def test_a_body_that_is_too_large(start, monkeypatch):
-    monkeypatch.setattr(app_module, "MAX_BODY_BYTES", 1000)
+    for module in ("app", "service"):
+        monkeypatch.setattr(f"reference_impl.http.{module}.MAX_BODY_BYTES", 1000)
     client, engine = await start()
     await error_of(await client.post(SPEECH, data=b"x" * 1001), 413, code="body_too_large")
 
@@ -323,7 +324,7 @@ async def test_a_reference_of_many_megabytes_is_taken(start):
 
 
 async def test_a_body_that_does_not_come(start, monkeypatch):
-    monkeypatch.setattr(app_module, "BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(service_module, "BODY_TIMEOUT_S", 0.05)
     client, _ = await start()
     reader, writer = await asyncio.open_connection(client.host, client.port)
     writer.write(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")

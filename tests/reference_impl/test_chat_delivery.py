@@ -13,10 +13,9 @@ import numpy as np
 import openai
 import pytest
 
-import reference_impl.http.app as app_module
 import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
-from reference_impl.http.app import SERVER, create_app
+from reference_impl.http.app import SERVICE, create_app
 
 CHAT = "/v1/chat/completions"
 USER = {"role": "user", "content": "Hello there. Good bye."}
@@ -229,12 +228,13 @@ async def test_a_dead_engine_answers_no_text_either(start_app):
 
 async def test_while_the_engine_loads(start_app):
     client, _ = await start_app()
-    client.app[SERVER].status = "loading"
+    client.app[SERVICE].status = "loading"
     await error_of(await client.post(CHAT, json=STREAM), 503, code="loading")
 
 
 async def test_a_body_that_is_too_large(start_app, monkeypatch):
-    monkeypatch.setattr(app_module, "MAX_BODY_BYTES", 1000)
+    for module in ("app", "service"):
+        monkeypatch.setattr(f"reference_impl.http.{module}.MAX_BODY_BYTES", 1000)
     client, _ = await start_app()
     await error_of(await client.post(CHAT, data=b"x" * 1001), 413, code="body_too_large")
 

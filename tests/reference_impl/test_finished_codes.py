@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from reference_impl.http.app import create_app
-from reference_impl.http.finished_codes import FinishedCodes
+from reference_impl.http.service import FinishedCodes
 
 
 def codes(frames: int, first: int = 0) -> np.ndarray:

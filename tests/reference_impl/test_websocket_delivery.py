@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from aiohttp import WSMsgType
 
-import reference_impl.http.app as app_module
 import reference_impl.http.speech_response as delivery_module
 import reference_impl.http.websocket_session as socket_module
-from reference_impl.http.app import SERVER
+from reference_impl.http.app import SERVICE
 from reference_impl.http.framing import wav_header
 
 STREAM = "/v1/audio/speech/stream"
@@ -299,7 +298,7 @@ async def test_a_client_that_says_nothing_is_closed(connect, monkeypatch):
 
 
 async def test_a_message_that_is_too_large_closes(connect, monkeypatch):
-    monkeypatch.setattr(app_module, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("reference_impl.http.app.MAX_BODY_BYTES", 1000)
     socket, engine, _ = await connect()
     await socket.send_str("x" * 2000)
     closing = await asyncio.wait_for(socket.receive(), 20)
@@ -323,7 +322,7 @@ async def test_a_request_that_is_no_handshake(start_app):
 
 async def test_while_the_engine_loads(start_app):
     client, _ = await start_app()
-    client.app[SERVER].status = "loading"
+    client.app[SERVICE].status = "loading"
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await client.ws_connect(STREAM)
     assert caught.value.status == 503
@@ -333,7 +332,7 @@ async def test_a_server_that_stops_says_so(connect):
     socket, engine, client = await connect(gated=True)
     await send(socket, CONFIG, text("Hello."), DONE)
     await socket.receive_json()
-    client.app[SERVER].status = "stopping"
+    client.app[SERVICE].status = "stopping"
     engine.stop()
     error = await error_of(socket, 1011)
     assert error["error"]["code"] == "engine_dead"
