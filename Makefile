@@ -3,6 +3,7 @@
 #   make test    install, then run the test suite
 # make selftest injects every fault of the catalogue once and prints what was caught.
 # make parity compares the reference model with the official package, in an environment of its own; no weights needed.
+# make docs builds the documentation into site/.
 # PYTHON chooses the interpreter (3.11 or newer), VENV where the environment lives.
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ INSTALLED := $(VENV)/.omni-bench-installed
 # the packages of the extra `parity` alone: they could not share an environment with the rest at its tested versions
 PARITY_PACKAGES = "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['parity'])"
 
-.PHONY: bench test selftest lint parity sweep clean
+.PHONY: bench test selftest lint docs parity sweep clean
 
 bench: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=$(SCENARIO) $(ARGS)
@@ -40,6 +41,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
+# into site/; a dead link, anchor or placeholder is an error
+docs: $(INSTALLED)
+	$(BIN)/mkdocs build --strict --quiet
+
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m reference_impl.official_parity $(PARITY_ARGS)
 
@@ -56,4 +61,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) build dist .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) build dist site .pytest_cache .ruff_cache

@@ -3,7 +3,7 @@
 Each message names the bad value, where it came from (file, line, field) and the valid
 values. The command line prints the message without a traceback and exits with the class's
 ``exit_code``: 2 for a usage or configuration error, 3 for infrastructure (a server that
-died, a missing judge, a full disk), as ``README.md`` documents.
+died, a missing judge, a full disk), as ``docs/start.md`` documents.
 """
 
 from __future__ import annotations
