@@ -5,11 +5,15 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import settings
 
 # A shell that starts a job in the background makes it ignore SIGINT, and so would every child of
 # ours: tests that press Ctrl-C would wait for something that cannot happen.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
+settings.load_profile("no_deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,9 +9,9 @@ import pandas
 import psutil
 import pytest
 import soundfile
+from command_line import omni_bench
 
 from omni_bench.records.schema import validate_run
-from tests.command_line import omni_bench
 
 # The judge and the lag budget are fixed: another default judge or a busy machine is no failure.
 SMOKE = ("run", "scenario=smoke", "output.save_audio=all", "asr.model=tiny.en", "asr.device=cpu")

@@ -6,13 +6,10 @@ import os
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
-
-from tests.command_line import omni_bench
-
-ROOT = Path(__file__).parent.parent
+from command_line import omni_bench
+from repository import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
+from repository import ROOT
 
 from omni_bench.commands.cli import SUBCOMMANDS, build_parser
 
-FOLDER = Path(__file__).parents[1] / ".github" / "workflows"
+FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
 EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
 TOP_KEYS = {"name", "on", "permissions", "concurrency", "env", "jobs", "defaults"}

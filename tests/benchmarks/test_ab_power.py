@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import ab_power
 import pytest
-
-PATH = Path(__file__).parents[2] / "benchmarks" / "ab_power.py"
-
-
-@pytest.fixture(scope="module")
-def ab_power():
-    spec = importlib.util.spec_from_file_location("ab_power", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for its annotations
-    spec.loader.exec_module(module)
-    return module
 
 
 def comparison(change=0.08, sd=0.02, detectable=0.04, tripped=False, verdict="REGRESSION"):
@@ -47,26 +34,26 @@ def store(folder, outcome="REGRESSION", exit_code=1, **found):
     (folder / "compare.json").write_text(json.dumps(comparison(**found)))
 
 
-def test_every_case_has_its_turn(ab_power):
+def test_every_case_has_its_turn():
     planned = list(ab_power.planned(3, 2))
     assert planned[:3] == [("A/A", 1), ("slow", 1), ("longer_audio", 1)] and planned[-1] == ("A/A", 3)
     assert len(planned) == len(set(planned)) == 7
 
 
-def test_parts_share_the_studies_out(ab_power):
+def test_parts_share_the_studies_out():
     assert ab_power.part("2/8") == (2, 8)
     for wrong in ("0/8", "9/8", "2", "a/b"):
         with pytest.raises(ValueError):
             ab_power.part(wrong)
 
 
-def test_studies_differ_in_prompts_and_start(ab_power):
+def test_studies_differ_in_prompts_and_start():
     first, second = (ab_power.study_words("A/A", number, 5, ["asr=none"]) for number in (1, 2))
     assert "after=reference" in first and {"seed=1", "dataset.seed=1"} <= set(first) and set(first) != set(second)
     assert "after.reference.fault=slow_8" in ab_power.study_words("slow_8", 1, 5, [])
 
 
-def test_the_table_counts_what_was_found(ab_power, tmp_path):
+def test_the_table_counts_what_was_found(tmp_path):
     store(tmp_path / "AA" / "01", outcome="NO REGRESSION", exit_code=0, change=0.001)
     store(tmp_path / "AA" / "02", outcome="INCONCLUSIVE", exit_code=2, sd=0.2)
     store(tmp_path / "slow_8" / "01")
@@ -94,7 +81,7 @@ def test_the_table_counts_what_was_found(ab_power, tmp_path):
     assert "python benchmarks/ab_power.py --studies 2" in text
 
 
-def test_a_study_without_a_comparison_has_a_row(ab_power):
+def test_a_study_without_a_comparison_has_a_row():
     state = {"ending": {"outcome": None, "exit_code": 3, "why": "pair 1 came to nothing"}, "harness": {"commit": None}}
     row = ab_power.study_row("A/A", "01", state, None)
     assert row.run_cv is None and not ab_power.must_be_found(row)
@@ -108,7 +95,7 @@ def test_a_study_without_a_comparison_has_a_row(ab_power):
         ({"outcome": "REGRESSION", "exit_code": 1, "why": None}, []),
     ],
 )
-def test_a_night_goes_on_where_it_was(ab_power, ending, calls, tmp_path, monkeypatch):
+def test_a_night_goes_on_where_it_was(ending, calls, tmp_path, monkeypatch):
     folder = tmp_path / "01"
     folder.mkdir()
     (folder / "ab.json").write_text(json.dumps({"ending": ending}))
@@ -118,7 +105,7 @@ def test_a_night_goes_on_where_it_was(ab_power, ending, calls, tmp_path, monkeyp
     assert [one[:2] for one in made] == calls
 
 
-def test_a_study_of_another_version_is_begun_anew(ab_power, tmp_path, monkeypatch):
+def test_a_study_of_another_version_is_begun_anew(tmp_path, monkeypatch):
     folder = tmp_path / "01"
     folder.mkdir()
     (folder / "ab.json").write_text(json.dumps({"ending": None}))

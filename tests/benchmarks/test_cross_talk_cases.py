@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
 from cross_talk_cases import KINDS, ONSET_ADDED, TAIL_ADDED, WHOLE, Recording, cut_at, join, splice
 
 RATE_HZ = 8000

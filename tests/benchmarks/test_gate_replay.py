@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
-import pytest
+import gate_replay as bench
 
 from omni_bench.nightly.gate.replay import Nights, replay
 from omni_bench.nightly.gate.result import Outcome
 
 PASS, ALARM, OPEN = Outcome.PASS, Outcome.REGRESSION, Outcome.INCONCLUSIVE
-
-
-@pytest.fixture(scope="module")
-def bench():
-    path = Path(__file__).parents[2] / "benchmarks" / "gate_replay.py"
-    spec = importlib.util.spec_from_file_location("gate_replay", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def history(**alarms):
@@ -33,7 +20,7 @@ def history(**alarms):
     return said
 
 
-def test_a_tally_counts_histories(bench):
+def test_a_tally_counts_histories():
     world = Nights(drift=(35, 0.06))
     told = [history(n36=ALARM), history(n40=ALARM), history(n20=ALARM, n35=ALARM, n50=ALARM), history(n12=OPEN)]
     found = bench.tally(world, told)
@@ -41,12 +28,12 @@ def test_a_tally_counts_histories(bench):
     assert found.inconclusive_share == 1 / 200
 
 
-def test_without_a_drift_every_alarm_is_false(bench):
+def test_without_a_drift_every_alarm_is_false():
     found = bench.tally(Nights(), [history(n60=ALARM), history()])
     assert (found.false_alarm, found.in_time, found.later, found.second) == (1, 0, 0, 0)
 
 
-def test_the_report(bench):
+def test_the_report():
     nights = replay(Nights(nights=12, concurrencies=(1,), broken=frozenset({5})), seed=0)
     assert not bench.as_it_should(nights)
     text = bench.render(nights, [bench.tally(Nights(), [history()] * 20)], 1.0, bench.SEED)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import queue
-import sys
-from pathlib import Path
 
+import http_overhead as bench
 import pytest
 
 from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bench():
-    for name in ("paced_engine", "http_overhead"):  # the second imports the first
-        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return module
-
 
 @pytest.fixture
-def pace(bench):
+def pace():
     return bench.EnginePace(step_ms=1.0, host_ms=0.1, prefill_ms=0.1, code2wav_ms=0.1, frames=20)
 
 
-def test_every_frame_of_every_request_is_spoken(bench, pace):
+def test_every_frame_of_every_request_is_spoken(pace):
     engine, events = bench.PacedEngine(pace), queue.SimpleQueue()
     for seed in range(9):
         request = SpeechRequest(f"{seed}.1", "", "tone", seed)
@@ -53,14 +39,14 @@ def test_every_frame_of_every_request_is_spoken(bench, pace):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["one", "two"])
-def test_a_row(bench, pace, mode):
+def test_a_row(pace, mode):
     (plan,) = bench.plans([2], 1)
     row = dict(zip(bench.HEADERS, bench.served("it", mode, pace, plan), strict=True))
     assert (row["server"], row["c"], row["failed"]) == ("it", 2, 0)
     assert all(value is not None and value > 0 for name, value in row.items() if name not in ("server", "failed"))
 
 
-def test_the_row_without_http(bench, pace):
+def test_the_row_without_http(pace):
     (plan,) = bench.plans([2], 1)
     row = dict(zip(bench.HEADERS, bench.alone(pace, plan), strict=True))
     assert row["failed"] == 0 and row["audio-s/s"] > 0 and row["step ms"] >= 1.0

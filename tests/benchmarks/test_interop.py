@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
+import interop_habits as habits
+import interop_others as others
+import interop_page as page
+import interop_report as report
+import interop_runs as runs
+import interop_server as server
+import interop_table as table
 import pytest
 
 from omni_bench.datasets.seed_tts import read_seed_tts
@@ -18,32 +23,6 @@ from omni_bench.records.timeline import Timeline
 from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
 
 MS = 10**6
-
-
-@pytest.fixture(autouse=True)
-def benchmarks(monkeypatch):
-    """The scripts import one another as a script does."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-
-
-@pytest.fixture
-def table():
-    return importlib.import_module("interop_table")
-
-
-@pytest.fixture
-def report():
-    return importlib.import_module("interop_report")
-
-
-@pytest.fixture
-def runs():
-    return importlib.import_module("interop_runs")
-
-
-@pytest.fixture
-def server():
-    return importlib.import_module("interop_server")
 
 
 def timeline(number=0, *, start_ms=1000, byte_ms=50, chunks_ms=(55, 85, 115), bytes_each=1200, end_ms=120, rate=24_000):
@@ -70,7 +49,7 @@ def timeline(number=0, *, start_ms=1000, byte_ms=50, chunks_ms=(55, 85, 115), by
     )
 
 
-def test_their_formulas(table):
+def test_their_formulas():
     first, second = timeline(0), timeline(1, start_ms=1200, byte_ms=60, end_ms=140)
     figures = table.by_their_definitions([first, second])
     assert figures["ttfp_ms"].p50 == 55, "the first byte of any kind, not the first audio"
@@ -82,7 +61,7 @@ def test_their_formulas(table):
     assert figures["prebuffer_s"].p50 == pytest.approx(0.010)
 
 
-def test_their_underrun_is_our_prebuffer(table):
+def test_their_underrun_is_our_prebuffer():
     for late in ((0, 30, 60, 90), (0, 10, 20, 200, 205), (0, 0, 0), (0, 24, 51)):
         one = timeline(chunks_ms=[50 + ms for ms in late], end_ms=400)
         assert table.by_their_definitions([one])["prebuffer_s"].p50 == pytest.approx(
@@ -90,7 +69,7 @@ def test_their_underrun_is_our_prebuffer(table):
         )
 
 
-def test_where_no_byte_is_a_header_both_definitions_are_one(table):
+def test_where_no_byte_is_a_header_both_definitions_are_one():
     same = [timeline(number, byte_ms=55, start_ms=1000 + 200 * number) for number in range(5)]
     ours, theirs = table.figures_of(same, 1), table.by_their_definitions(same)
     assert set(ours) == set(theirs) == {row.name for row in table.ROWS}
@@ -98,12 +77,12 @@ def test_where_no_byte_is_a_header_both_definitions_are_one(table):
         assert ours[name].headline == pytest.approx(theirs[name].headline), name
 
 
-def test_a_stated_rate_is_ours_alone(table):
+def test_a_stated_rate_is_ours_alone():
     slow = [timeline(rate=12_000, byte_ms=55)]
     assert table.figures_of(slow, 1)["audio_s"].p50 == 2 * table.by_their_definitions(slow)["audio_s"].p50
 
 
-def test_their_result(table):
+def test_their_result():
     result = {"median_audio_ttfp_ms": 55.5, "p50_audio_ttfp_ms": 9, "mean_audio_ttfp_ms": 60, "p99_audio_ttfp_ms": 80.0}
     result |= {"audio_throughput": 3.5, "request_throughput": True}
     figures = table.their_figures(result)
@@ -129,18 +108,18 @@ def test_their_result(table):
         (1.0, None, "", None),
     ),
 )
-def test_agreement(table, theirs, ours, unit, within):
+def test_agreement(theirs, ours, unit, within):
     assert table.agrees(theirs, ours, unit) is within
 
 
-def test_rounds(table):
+def test_rounds():
     assert table.over_rounds([3.0, 1.0, 2.0, 9.0]) == table.Cell(2.5, 1.0, 9.0)
     assert table.over_rounds([1.0, None]) == table.over_rounds([]) == table.Cell(None)
     assert table.paired([10.0, 12.0], [9.0, 9.0]) == table.Cell(2.0, 1.0, 3.0)
     assert table.paired([1.0], [1.0, 2.0]) == table.paired([1.0, None], [1.0, 1.0]) == table.Cell(None)
 
 
-def test_parts(table):
+def test_parts():
     record = {"arrived_ns": 3 * MS, "submitted_ns": 4 * MS, "first_ns": 54 * MS, "body_bytes": 700}
     unfinished = {"arrived_ns": 0, "submitted_ns": 0, "body_bytes": 1}
     parts = table.parts_of({"a": 1 * MS, "b": 0, "c": 0}, {"a": record, "b": unfinished, "stranger": record})
@@ -148,13 +127,13 @@ def test_parts(table):
     assert table.parts_of({"a": 1}, {}) == table.Parts()
 
 
-def client_run(table, client, *timelines, figures=None):
+def client_run(client, *timelines, figures=None):
     raw = list(timelines)
     figures = table.figures_of(raw, 1) if figures is None else figures
     return table.ClientRun(client, 1, True, figures, table.Parts(1.0, 2.0, 50.0, 210_000), raw)
 
 
-def group_of(table, report, slower=1.0):
+def group_of(slower=1.0):
     """One round of the three clients; theirs is ``slower`` than ours by that many ms."""
     ours = [timeline(number, byte_ms=55, start_ms=1000 + 200 * number) for number in range(3)]
     theirs = [
@@ -169,9 +148,9 @@ def group_of(table, report, slower=1.0):
     ]
     return report.Group(
         [
-            client_run(table, report.VLLM, figures=table.figures_of(theirs, 1) | {"prebuffer_s": table.Figures()}),
-            client_run(table, report.OURS_LIKE, *ours),
-            client_run(table, report.OURS, *ours),
+            client_run(report.VLLM, figures=table.figures_of(theirs, 1) | {"prebuffer_s": table.Figures()}),
+            client_run(report.OURS_LIKE, *ours),
+            client_run(report.OURS, *ours),
         ]
     )
 
@@ -181,25 +160,24 @@ def row_of(text, title):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_table_says_what_is_within(table, report):
-    near, far = (report.agreement(group_of(table, report, slower)) for slower in (1, 4))
+def test_the_table_says_what_is_within():
+    near, far = (report.agreement(group_of(slower)) for slower in (1, 4))
     assert row_of(near, "TTFP") == ["TTFP (ms)", "56.0", "55.0", "55.0", "+1.0", "+1.0 to +1.0", "+1.8 %", "yes"]
     assert row_of(far, "TTFP")[-4:] == ["+4.0", "+4.0 to +4.0", "+7.3 %", "**no**"]
     assert row_of(near, "underrun")[1:] == ["n/a", "0.0100", "0.0100", "n/a", "n/a", "n/a", "n/a"]
     quick = [timeline(number, byte_ms=55, start_ms=1000 + 200 * number, chunks_ms=(55, 80)) for number in range(3)]
     late = table.figures_of(quick, 1) | {"prebuffer_s": table.Figures(0.001, 0.001)}
-    none = report.Group([client_run(table, report.VLLM, figures=late), client_run(table, report.OURS_LIKE, *quick)])
+    none = report.Group([client_run(report.VLLM, figures=late), client_run(report.OURS_LIKE, *quick)])
     assert row_of(report.agreement(none), "underrun")[3:] == [
         "0.0000", "+0.0010", "+0.0010 to +0.0010", "n/a", "yes",
     ]  # fmt: skip
 
 
-def test_the_page_names_what_is_outside(report, table):
-    page = importlib.import_module("interop_page")
-    near, far = group_of(table, report, 1), group_of(table, report, 4)
+def test_the_page_names_what_is_outside():
+    near, far = group_of(1), group_of(4)
     assert "outside: TTFP at c = 4, E2EL" in page.verdict({1: near, 4: far})
     group = {1: near}
-    ladder = [client_run(table, f"habit {number}", *near.of(report.OURS)[0].raw) for number in range(4)]
+    ladder = [client_run(f"habit {number}", *near.of(report.OURS)[0].raw) for number in range(4)]
     steps = {1: report.Group([*ladder, *reversed(ladder)])}
     whole = page.Page("python x", 3, 0, rounds=1, steady=group, plain=group, steps=steps)
     whole.openai, whole.wav = {1: report.Group([])}, {1: [timeline(byte_ms=50)]}
@@ -210,13 +188,13 @@ def test_the_page_names_what_is_outside(report, table):
     assert all(len(line) <= 120 for line in text.splitlines() if not line.startswith("|"))
 
 
-def test_the_parts_add_up(table, report):
-    text = report.parts_table([group_of(table, report)])
+def test_the_parts_add_up():
+    text = report.parts_table([group_of()])
     ours = row_of(text, "omni-bench ")
     assert ours[1:] == ["1", "210.0", "1.0", "2.0", "50.0", "2.0", "55.0"]
 
 
-def test_prompts_as_their_client_reads_them(runs, tmp_path):
+def test_prompts_as_their_client_reads_them(tmp_path):
     wav = tmp_path / "ref.wav"
     wav.write_bytes(b"RIFF")
     prompts = [Prompt("a", "Say this.", "Said that.", wav, "en"), Prompt("b", "And this.", "More.", wav, "en")]
@@ -230,14 +208,14 @@ def test_prompts_as_their_client_reads_them(runs, tmp_path):
         runs.write_prompts(tmp_path / "out", [Prompt("c", "No.", None, None, "en")])
 
 
-def test_the_tokenizer_counts_characters(runs, tmp_path):
+def test_the_tokenizer_counts_characters(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     runs.write_tokenizer(tmp_path)
     tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert len(tokenizer.encode("Hello é.").ids) == 8
 
 
-def test_their_command_line_has_no_path_of_this_machine(runs, tmp_path):
+def test_their_command_line_has_no_path_of_this_machine(tmp_path):
     bench = runs.VllmBench("/opt/secret/bin/python", tmp_path)
     load = runs.Load("steady", [], 8, 4)
     words = bench.arguments("http://127.0.0.1:1", load, "x-")
@@ -251,7 +229,7 @@ def test_their_command_line_has_no_path_of_this_machine(runs, tmp_path):
     )
 
 
-def test_our_client_sends_what_theirs_sends(runs, tmp_path):
+def test_our_client_sends_what_theirs_sends(tmp_path):
     wav = tmp_path / "ref.wav"
     wav.write_bytes(b"RIFF")
     from omni_bench.load.clients.openai_speech import build_body
@@ -264,7 +242,7 @@ def test_our_client_sends_what_theirs_sends(runs, tmp_path):
     }
 
 
-async def test_the_engine_keeps_its_pace_and_ends(server):
+async def test_the_engine_keeps_its_pace_and_ends():
     engine = server.SteadyEngine(server.Pace(first_ms=1, interval_ms=1, chunks=3, chunk_ms=5))
     loop, events = asyncio.get_running_loop(), asyncio.Queue()
     records = server.Records()
@@ -295,17 +273,12 @@ async def test_the_engine_keeps_its_pace_and_ends(server):
     assert not engine.stats().alive
 
 
-@pytest.fixture
-def others():
-    return importlib.import_module("interop_others")
-
-
 def aiperf_record(phase="profiling", error=None, **metrics):
     record = {"metadata": {"benchmark_phase": phase}, "metrics": metrics}
     return record if error is None else record | {"error": error}
 
 
-def test_aiperf_records(others):
+def test_aiperf_records():
     def record(ms, **more):
         first = {"value": ms, "unit": "ms"}
         return aiperf_record(
@@ -326,7 +299,7 @@ def guidellm_document(done, failed=()):
     return {"benchmarks": [{"requests": {"successful": done, "errored": list(failed), "incomplete": []}}]}
 
 
-def test_guidellm_output(others):
+def test_guidellm_output():
     done = [
         {"time_to_first_token_ms": ms, "inter_token_latency_ms": None if ms == 9 else 5.0, "request_latency": ms / 10}
         for ms in (7, 8, 9)
@@ -338,7 +311,7 @@ def test_guidellm_output(others):
         others.guidellm_figures(guidellm_document(done, ["x"]), 4)
 
 
-def test_ours_in_their_words(others):
+def test_ours_in_their_words():
     audio = others.our_figures([timeline(), timeline(1)])
     assert audio == {"first_ms": 55, "last_ms": 115, "gap_ms": 30, "tpot_ms": None, "end_ms": 120}
     at = tuple((1000 + ms) * MS for ms in (7, 12, 17, 27))
@@ -351,7 +324,7 @@ def test_ours_in_their_words(others):
     assert all(line.count("n/a") == 3 for line in rest), "what one side lacks is neither a difference nor an agreement"
 
 
-def test_chat_beside_theirs(others):
+def test_chat_beside_theirs():
     at = tuple((1000 + ms) * MS for ms in (7, 12, 18))
     spoken = replace(timeline(), text_arrived_ns=at, completion_tokens=3)
     medians = others.metric_medians([spoken, replace(spoken, text_arrived_ns=at[:2])])
@@ -360,16 +333,15 @@ def test_chat_beside_theirs(others):
     assert others.metric_medians([timeline()])["itl_ms"] is None
 
 
-def test_a_program_that_fails_says_why(others, tmp_path):
+def test_a_program_that_fails_says_why(tmp_path):
     with pytest.raises(others.TargetError, match=r"python.* failed with status 3: told you"):
         others.run([sys.executable, "-c", "import sys; print('told you'); sys.exit(3)"], tmp_path)
     assert next(tmp_path.glob("python*.log")).read_text() == "told you\n"
 
 
 @pytest.mark.slow
-def test_our_clients_on_the_real_server(runs, server, tmp_path):
+def test_our_clients_on_the_real_server(tmp_path):
     """Everything but the programs of others: one server process, the load worker, the habits, the openai package."""
-    habits = importlib.import_module("interop_habits")
     prompts = [Prompt(str(number), f"Sentence {number}.", None, None, "en") for number in range(3)]
     pace = ("--first-ms=20", "--interval-ms=5", "--chunks=3", "--chunk-ms=40")
     load = runs.Load("steady", prompts, 3, 2, reference=False, voice="tone")

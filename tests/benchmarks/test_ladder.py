@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
+import ladder
+import ladder_codes as ladder_codes
 import numpy as np
-import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def load(name: str):
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def ladder():
-    return load("ladder")
-
-
-@pytest.fixture(scope="module")
-def ladder_codes():
-    return load("ladder_codes")
-
 
 ROW = {
     "model": "m", "rung": "full_step", "codes": "equal", "concurrency": 8, "rounds": 2, "frames_each": 99.0,
@@ -37,14 +13,14 @@ ROW = {
 }  # fmt: skip
 
 
-def test_a_row_says_how_long_its_utterances_were_and_its_range(ladder):
+def test_a_row_says_how_long_its_utterances_were_and_its_range():
     cells = dict(zip(ladder.HEADERS, ladder.cells(ROW), strict=True))
     assert cells["frames"] == "2 x 99" and cells["ms a frame"] == "3.25" and cells["share of the floor"] == "58%"
     spread = dict(zip(ladder.HEADERS, ladder.cells({**ROW, "runs_ms": [3.25, 3.1, 3.4]}), strict=True))
     assert spread["ms a frame"] == "3.25 (3.10-3.40)"
 
 
-def test_a_rung_that_cannot_run_has_a_row_as_well(ladder):
+def test_a_rung_that_cannot_run_has_a_row_as_well():
     rows = [ROW, {"model": "m", "rung": "compile", "error": "ConfigError: needs CUDA"}]
     document = {"rows": rows, "device": "a card", "torch": "2.11", "command": "python ladder.py --x 'a b'"}
     text = ladder.render(document)
@@ -54,7 +30,7 @@ def test_a_rung_that_cannot_run_has_a_row_as_well(ladder):
     assert "3.01 TB/s" in ladder.render({**document, "limits": limits})
 
 
-def test_the_first_difference_is_named(ladder_codes):
+def test_the_first_difference_is_named():
     want = [np.zeros((4, 16), dtype=np.int16), np.ones((3, 16), dtype=np.int16)]
     assert ladder_codes.difference(want, [codes.copy() for codes in want]) is None
     other = [codes.copy() for codes in want]
@@ -63,7 +39,7 @@ def test_the_first_difference_is_named(ladder_codes):
     assert ladder_codes.difference(want, [want[0], want[1][:2]]) == "request 1 has 2 frames instead of 3"
 
 
-def test_a_rung_that_speaks_other_codes_is_not_equal(ladder_codes, monkeypatch):
+def test_a_rung_that_speaks_other_codes_is_not_equal(monkeypatch):
     right, wrong = [np.zeros((2, 16), dtype=np.int16)], [np.ones((2, 16), dtype=np.int16)]
     monkeypatch.setattr(ladder_codes, "_eager", {"cpu": right})
     monkeypatch.setattr(ladder_codes, "spoken_codes", lambda settings: (right, wrong))
@@ -72,6 +48,6 @@ def test_a_rung_that_speaks_other_codes_is_not_equal(ladder_codes, monkeypatch):
     assert ladder_codes.check_codes({}, "cpu") == "equal"
 
 
-def test_a_rung_that_cannot_run_here_is_not_checked(ladder_codes, monkeypatch):
+def test_a_rung_that_cannot_run_here_is_not_checked(monkeypatch):
     monkeypatch.setattr(ladder_codes, "_eager", {"cpu": []})
     assert ladder_codes.check_codes({"graphs": "cuda_graph"}, "cpu") == "not checked: ConfigError"

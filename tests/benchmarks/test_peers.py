@@ -5,16 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
-import pytest
-import torch
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
 import peer_worker
 import peers
+import pytest
+import torch
 from peer_checkpoint import codec_json, generation_json, main_json, random_weights, shrunk
 from peer_systems import Mode
 from peer_table import WANTED, document, figures, render, understand, with_ratios

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
-import pytest
+import step_profile as bench
 
 LAYER = ("few_rows_kernel", "{}_attention_kernel", "few_rows_kernel", "few_rows_kernel", "few_rows_kernel")
 
 
-@pytest.fixture(scope="module")
-def bench():
-    path = Path(__file__).parents[2] / "benchmarks" / "step_profile.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_groups_of_a_step(bench):
+def test_groups_of_a_step():
     frame, slot = ([name.format(kind) for name in LAYER] for kind in ("frame", "slot"))
     head = "few_rows_kernel"
     names = ["begin_frame_kernel", "linear_kernel"]
@@ -36,7 +22,7 @@ def test_groups_of_a_step(bench):
     assert counts == {**predictor, **talker, **others}
 
 
-def test_charges_add_up_and_gaps_are_apart(bench):
+def test_charges_add_up_and_gaps_are_apart():
     spans = [(0, 10), (4, 15), (7, 12), (20, 30)]  # the third ends before the second does
     kernels = [bench.Kernel("k", start, end, 7) for start, end in spans]
     charges = bench.charges(kernels)
@@ -44,7 +30,7 @@ def test_charges_add_up_and_gaps_are_apart(bench):
     assert sum(charge for charge, _ in charges) == 30
 
 
-def test_loop_rows_tell_alone_from_together(bench):
+def test_loop_rows_tell_alone_from_together():
     kernels = [
         bench.Kernel("few_rows_kernel", 0, 4_000_000, 1),
         bench.Kernel("convolution_kernel", 3_000_000, 6_000_000, 2),
@@ -65,7 +51,7 @@ def test_loop_rows_tell_alone_from_together(bench):
     }
 
 
-def test_groups_of_a_call(bench):
+def test_groups_of_a_call():
     names = {
         "convolution_kernel": "convolution",
         "window_attention_kernel": "window attention",

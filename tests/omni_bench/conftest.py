@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 
+import answers
 import pytest
+from fake_environment import FakeEnvironment
+
+from omni_bench.accuracy.parity.compare import Answer
 
 
-@pytest.fixture(scope="session")
-def runs() -> ModuleType:
-    """The module ``run_factory.py`` beside this file: hand-made runs."""
-    path = Path(__file__).with_name("run_factory.py")
-    spec = importlib.util.spec_from_file_location("run_factory", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def fake_environment(tmp_path: Path) -> Iterator[FakeEnvironment]:
+    """An environment with fake servers; those that a test has left running are killed at the end."""
+    made = FakeEnvironment(tmp_path / "env")
+    made.make()
+    yield made
+    made.kill_all()
+
+
+@pytest.fixture
+def make_answer(tmp_path: Path) -> Callable[..., Answer]:
+    """:func:`answers.make_answer` with its audio in the test's own folder."""
+    return partial(answers.make_answer, tmp_path)

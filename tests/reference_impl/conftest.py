@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
+import fake_engine
 import pytest
 import torch
 
@@ -30,20 +29,8 @@ def tiny() -> Model:
     return load_model(BUNDLED["tiny"], torch.device("cpu"), torch.float32, max_positions=512, max_frames=2049)
 
 
-@pytest.fixture(scope="session")
-def fake():
-    """The module ``fake_engine.py`` beside this file: an engine for the server's tests."""
-    return load_beside("fake_engine")
-
-
-@pytest.fixture(scope="session")
-def hosted():
-    """The module ``hosted_engine.py`` beside this file: an engine behind the socket to an engine's process."""
-    return load_beside("hosted_engine")
-
-
 @pytest.fixture
-async def start_app(fake):
+async def start_app():
     """``await start_app()`` starts a server and returns (client, engine): a fake one of ``options`` unless given.
 
     ``chat_token_ms`` goes to the application, 0 unless given.
@@ -55,7 +42,7 @@ async def start_app(fake):
     started = []
 
     async def start(engine=None, chat_token_ms=0.0, **options):
-        engine = engine or fake.FakeEngine(**options)
+        engine = engine or fake_engine.FakeEngine(**options)
         client = TestClient(TestServer(create_app(engine, chat_token_ms=chat_token_ms)))
         await client.start_server()
         started.append((client, engine))
@@ -65,20 +52,6 @@ async def start_app(fake):
     for client, engine in started:
         engine.stop()
         await client.close()
-
-
-@pytest.fixture(scope="session")
-def released():
-    """The module ``released_folder.py`` beside this file: writes released checkpoint folders."""
-    return load_beside("released_folder")
-
-
-def load_beside(name: str):
-    """A helper module beside this file (the tests are no package)."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def shrink(config: TransformerConfig, hidden_size: int, num_layers: int) -> TransformerConfig:

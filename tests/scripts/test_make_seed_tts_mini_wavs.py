@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
+import make_seed_tts_mini_wavs as script
 import numpy as np
 import pytest
 
 from omni_bench.errors import DatasetError, EngineError
 from reference_impl.engine_api import AudioChunk, Failed, Finished
-
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "make_seed_tts_mini_wavs.py"
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("make_seed_tts_mini_wavs", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class FakeEngine:
@@ -44,7 +32,7 @@ def finished(reason="stop"):
     return Finished(reason=reason, frames=25, prompt_tokens=9)
 
 
-def test_recordings_and_their_texts(script, tmp_path):
+def test_recordings_and_their_texts(tmp_path):
     meta = tmp_path / "meta.lst"
     meta.write_text("a|One.|w/1.wav|x\nb|Two.|w/2.wav|y\nc|One.|w/1.wav|z\nd|||no reference\n")
     assert script.recordings_of(meta) == {"w/1.wav": "One.", "w/2.wav": "Two."}
@@ -53,14 +41,14 @@ def test_recordings_and_their_texts(script, tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"), [("b|Other.|w.wav|y", "two different"), ("b|x|../w.wav|y", "leaves"), ("b|x|/w.wav|y", "leaves")]
 )
-def test_meta_that_cannot_be_spoken(script, tmp_path, row, words):
+def test_meta_that_cannot_be_spoken(tmp_path, row, words):
     meta = tmp_path / "meta.lst"
     meta.write_text(f"a|One.|w.wav|x\n{row}\n")
     with pytest.raises(DatasetError, match=f"line 2.*{words}"):
         script.recordings_of(meta)
 
 
-def test_speech_is_the_chunks_in_order(script):
+def test_speech_is_the_chunks_in_order():
     samples = script.speak(FakeEngine(tone(1, 5000), tone(1, -7000), finished()), "x", "heart", 0)
     assert samples.size == 48000 and samples[0] == 5000 and samples[-1] == -7000
 
@@ -76,12 +64,12 @@ def test_speech_is_the_chunks_in_order(script):
         ((finished(),), "0.00 s"),
     ],
 )
-def test_what_is_not_a_recording_is_refused(script, events, words):
+def test_what_is_not_a_recording_is_refused(events, words):
     with pytest.raises(EngineError, match=words):
         script.speak(FakeEngine(*events), "x", "heart", 0)
 
 
-def test_an_engine_that_says_nothing(script, monkeypatch):
+def test_an_engine_that_says_nothing(monkeypatch):
     monkeypatch.setattr(script, "EVENT_TIMEOUT_S", 0.05)
     with pytest.raises(EngineError, match="nothing from the engine"):
         script.speak(FakeEngine(), "x", "heart", 0)

@@ -70,7 +70,7 @@ def test_no_utterances_are_none_not_zero():
     assert (corpus.utterances, corpus.edits, corpus.words) == (0, 0, 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=30), st.text(max_size=30), st.sampled_from(["en", "zh", "fr"]))
 def test_counts_agree_with_each_other_for_any_text(reference, hypothesis, language):
     result = score(reference, hypothesis, language)

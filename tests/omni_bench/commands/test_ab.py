@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
-from pathlib import Path
 
 import pytest
+from compare_factory import Factory
+from fake_runner import FakeRunner
 
 from omni_bench.commands import ab
 from omni_bench.commands.cli import main
@@ -16,24 +16,14 @@ from omni_bench.errors import DatasetError, TargetError
 CONFIGS = ["before.reference.predictor=reprefill", "after.reference.predictor=kv_cache", "scenario=smoke"]
 
 
-def load(name, *parts):
-    """A module beside the tests of another stage."""
-    path = Path(__file__).parents[1].joinpath(*parts)
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def runner(runs, tmp_path, monkeypatch):
+def runner(tmp_path, monkeypatch):
     """A function that puts a runner of hand-made runs in the place of the real one."""
-    factory = load("compare_factory", "compare", "conftest.py").Factory(runs, tmp_path)
-    fake = load("ab_fakes", "ab", "conftest.py").FakeRunner
+    factory = Factory(tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def put(**arguments):
-        one = fake(factory, **arguments)
+        one = FakeRunner(factory, **arguments)
         monkeypatch.setattr(ab, "real_run", one)
         return one
 

@@ -7,15 +7,15 @@ import shlex
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from repository import HELPERS
 
 from omni_bench.commands.cli import main
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.probe import free_port, get
 
-FAKE_SERVER = str(Path(__file__).with_name("fake_speech_server.py"))
+FAKE_SERVER = str(HELPERS / "fake_speech_server.py")
 LOAD = [
     "scenario=smoke",
     "asr=none",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
+from compare_factory import Factory
 
 from omni_bench.commands.cli import main
 
 
 @pytest.fixture
-def make(runs, tmp_path):
-    """The factory of run folders, beside the tests of the comparison."""
-    path = Path(__file__).parents[1] / "compare" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("compare_factory", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Factory(runs, tmp_path)
+def make(tmp_path):
+    """The factory of run folders."""
+    return Factory(tmp_path)
 
 
 def test_a_regression_exits_with_1_and_writes_everything(make, tmp_path, capsys):

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from repository import HELPERS
 
 from omni_bench.targets.probe import free_port, get
 from omni_bench.targets.reference import server_env
 
-SERVER = Path(__file__).with_name("fake_speech_server.py")
+SERVER = HELPERS / "fake_speech_server.py"
 ENV = {**server_env(), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 SMALL = ["scenario=smoke", "load.requests_per_level=4", "asr=none", "output.plots=false", "output.save_audio=all"]
 SMALL += ["load.lag_budget_ms=10000"]  # a busy machine is no failure of the product

@@ -7,13 +7,14 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import run_factory as runs
 
 from omni_bench.commands.cli import main
 from omni_bench.records.run_folder import RunFolder
 
 
 @pytest.fixture
-def night(runs, tmp_path):
+def night(tmp_path):
     """A function that writes the run folder of a night and returns its path."""
     run = runs.make_run(concurrencies=(1,))
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict
 
 import pytest
+import run_factory as runs
 import torch
 
 from omni_bench.commands import cli, roofline
@@ -87,7 +88,7 @@ def test_a_run_that_is_not_there_is_bad_input(capsys):
 
 
 @pytest.fixture
-def measured_on(runs, tmp_path):
+def measured_on(tmp_path):
     """A function that writes a run of the bundled server on such hardware and returns its path."""
 
     def write(machine, device_name="cpu", device="auto"):

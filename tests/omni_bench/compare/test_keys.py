@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import run_factory as runs
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.keys import differences, shown, versions_of
@@ -70,7 +71,7 @@ def test_what_is_compared_may_differ_and_is_listed(make):
     assert comparison.forced == ()
 
 
-def test_packages_of_the_server_s_own_environment_are_listed(runs):
+def test_packages_of_the_server_s_own_environment_are_listed():
     run = runs.make_run()
     assert not any(name.startswith("server.") for name in versions_of(run))
     run["provenance"]["target"]["description"]["environment"] = {"python": "3.12.1", "packages": {"torch": "2.14"}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
+from repository import DATA
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_arm
@@ -158,7 +158,7 @@ def test_a_sweep_over_rates_is_one_run(write):
         load_arm(f"{files[0]},{write('c4.json')}")
 
 
-REAL = Path(__file__).parents[2] / "data" / "vllm_bench"
+REAL = DATA / "vllm_bench"
 
 
 def test_a_real_result():

@@ -164,7 +164,7 @@ def test_locale_is_a_name_not_a_path(tmp_path, locale):
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_give_rows_or_a_dataset_error(data):
     try:
         rows = parse_meta(data, "fuzz")
@@ -174,7 +174,7 @@ def test_any_bytes_give_rows_or_a_dataset_error(data):
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "|", "\n", "#", " ", "\r", "\0", "é", ".."]), max_size=12), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_rows_never_crash(lines):
     try:
         parse_meta("\n".join("".join(line) for line in lines).encode(), "fuzz")
@@ -183,7 +183,7 @@ def test_any_rows_never_crash(lines):
 
 
 @given(st.lists(st.tuples(FIELD, FIELD, FIELD, FIELD), min_size=1, max_size=8, unique_by=lambda row: row[0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_round_trip(rows):
     data = "".join(f"{'|'.join(row)}\n" for row in rows).encode()
     parsed = parse_meta(data, "round trip")

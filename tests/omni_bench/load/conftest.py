@@ -7,15 +7,11 @@ from collections import Counter
 
 import pytest
 from aiohttp import web
-from hypothesis import settings
 
 from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.load.null_server import NullServer, Pace, serving
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
-
-settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
-settings.load_profile("no_deadline")
 
 
 class FaultServer(NullServer):

@@ -1,16 +1,12 @@
 import asyncio
-import importlib.util
-from pathlib import Path
 
 import pytest
+from virtual_time import run_in_virtual_time
 
 from omni_bench.load.open_loop import run_open_loop
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.timeline import Timeline
 
-_spec = importlib.util.spec_from_file_location("virtual_time", Path(__file__).with_name("virtual_time.py"))
-virtual_time = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(virtual_time)
 MS = 1_000_000
 
 
@@ -61,7 +57,7 @@ def drive(at_ms, takes_ms, max_in_flight=100, stop_when=None):
             spin_ns=0,
         )
 
-    return virtual_time.run_in_virtual_time(make), order
+    return run_in_virtual_time(make), order
 
 
 def by_id(result):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from timelines import make_timeline
 
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import E2elFit, Slo, Warmup, e2el_fit, goodput, summarise_level
@@ -17,7 +18,7 @@ def level_of(timelines, invalid=None, **how):
     return summarise_level(2, timelines, metrics, invalid or {}, **how)
 
 
-def linear_level(make_timeline, count=10):
+def linear_level(count=10):
     """Request i: i + 1 seconds of audio, E2EL of 100 ms + 0.25 s a second; two slots that never idle together."""
     timelines, free = [], [0.0, 0.0]
     for number in range(count):
@@ -31,8 +32,8 @@ def linear_level(make_timeline, count=10):
     return timelines
 
 
-def test_a_good_level(make_timeline):
-    summary = level_of(linear_level(make_timeline))
+def test_a_good_level():
+    summary = level_of(linear_level())
     assert (summary.requests, summary.completed, summary.failed) == (10, 10, 0)
     assert summary.valid and summary.invalid_reasons == () and summary.errors == {} and summary.invalid == {}
     assert summary.scalars["e2el_slope"] == pytest.approx(0.25)
@@ -48,8 +49,8 @@ def test_a_good_level(make_timeline):
     assert summary.distributions["ttft_ms"].n == summary.distributions["itl_ms"].n == 0
 
 
-def test_run_json_form(make_timeline):
-    metrics = level_of(linear_level(make_timeline), slo=Slo(ttfp_ms=50)).metrics_json()
+def test_run_json_form():
+    metrics = level_of(linear_level(), slo=Slo(ttfp_ms=50)).metrics_json()
     assert list(metrics) == list(METRICS)
     for name, entry in metrics.items():
         assert list(entry) == ["unit", "better", "n", "mean", "std", "p50", "p90", "p95", "p99"], name
@@ -62,7 +63,7 @@ def test_run_json_form(make_timeline):
     json.dumps(metrics, allow_nan=False)
 
 
-def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_invalid(make_timeline):
+def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_invalid():
     timelines = [
         make_timeline("a", chunks=[(10, SECOND)]),
         make_timeline("b", failed="timeout"),
@@ -83,8 +84,8 @@ def test_failures_and_invalid_audio_are_counted_by_name_and_make_the_level_inval
     assert summary.distributions["e2el_ms"].n == 1
 
 
-def test_invalid_audio_improves_no_average(make_timeline):
-    good = linear_level(make_timeline)
+def test_invalid_audio_improves_no_average():
+    good = linear_level()
     blob = make_timeline("blob", 0, 10, [(1, SECOND), (2, 600 * SECOND)])  # ten minutes of noise at once
     noisy = level_of([*good, blob], {"blob": ("runaway",)})
     clean = level_of(good)
@@ -99,7 +100,7 @@ def test_invalid_audio_improves_no_average(make_timeline):
     ("lag_budget_ms", "failed", "reasons"),
     [(25.0, None, ("client lag was not measured",)), (None, None, ()), (25.0, "connect", None)],
 )
-def test_a_lag_that_was_not_measured(make_timeline, lag_budget_ms, failed, reasons):
+def test_a_lag_that_was_not_measured(lag_budget_ms, failed, reasons):
     """With completed requests and a budget the level is invalid; without a completed one there is nothing to doubt."""
     summary = level_of([make_timeline(chunks=[(10, SECOND)], failed=failed)], lag_budget_ms=lag_budget_ms)
     if reasons is None:
@@ -108,7 +109,7 @@ def test_a_lag_that_was_not_measured(make_timeline, lag_budget_ms, failed, reaso
         assert summary.invalid_reasons == reasons
 
 
-def test_a_failed_warm_up_makes_the_level_invalid(make_timeline):
+def test_a_failed_warm_up_makes_the_level_invalid():
     measured = [make_timeline(chunks=[(10, SECOND)])]
     good = Warmup.of([make_timeline("w0"), make_timeline("w1")])
     assert good == Warmup(completed=2, failed=0, errors={}) and level_of(measured, warmup=good).valid
@@ -119,7 +120,7 @@ def test_a_failed_warm_up_makes_the_level_invalid(make_timeline):
 
 
 @pytest.mark.parametrize(("p99_ms", "valid"), [(25.0, True), (25.1, False)])
-def test_the_clients_lag_budget(make_timeline, p99_ms, valid):
+def test_the_clients_lag_budget(p99_ms, valid):
     lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
     summary = level_of([make_timeline(chunks=[(10, SECOND)])], lag=lag, lag_budget_ms=25.0)
     assert summary.valid == valid and summary.lag == lag
@@ -133,7 +134,7 @@ def test_nothing_measured_is_invalid():
     json.dumps(summary.metrics_json(), allow_nan=False)
 
 
-def test_metrics_of_other_requests_are_refused(make_timeline):
+def test_metrics_of_other_requests_are_refused():
     with pytest.raises(ValueError, match="same requests"):
         summarise_level(1, [make_timeline("a")], [RequestMetrics("b")], {})
 

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+import run_factory as runs
 
 from omni_bench.metrics.level import Slo
 from omni_bench.metrics.probe import judge_probe, stopped_answering
@@ -25,7 +26,7 @@ def test_a_probe_with_too_few_requests_has_shown_nothing(request_at):
     assert not probe.holds and "n/a" in probe.why[0]
 
 
-def test_a_probe_with_a_stall_or_a_failure_does_not_hold(request_at, runs):
+def test_a_probe_with_a_stall_or_a_failure_does_not_hold(request_at):
     timelines = [request_at(number, 20 * number) for number in range(59)]
     stalling = [*timelines, request_at(59, 2000, gap_ms=400)]
     assert judged(stalling, ttfp_ms=500.0).holds
@@ -35,7 +36,7 @@ def test_a_probe_with_a_stall_or_a_failure_does_not_hold(request_at, runs):
     assert not failed.holds and failed.failed == 1 and failed.why == ("1 of 60 requests failed (connect 1)",)
 
 
-def test_a_server_that_answers_nobody_at_the_end_has_broken_down(request_at, runs):
+def test_a_server_that_answers_nobody_at_the_end_has_broken_down(request_at):
     def failed(number, status):
         lost = runs.failed_timeline(f"r5-{number}", concurrency=Rate(5.0))
         return replace(lost, http_status=status, scheduled_ns=10**12 + number)

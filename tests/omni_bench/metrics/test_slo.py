@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from timelines import make_timeline
 
 from omni_bench.metrics.probe import judge_probe
 from omni_bench.metrics.request import RequestMetrics, request_metrics
@@ -50,7 +51,7 @@ def test_in_an_open_loop_times_count_from_the_schedule_but_the_pace_does_not():
 
 
 @pytest.fixture
-def replies(make_timeline):
+def replies():
     """``replies(count, tokens)``: texts whose first delta comes after 100 ms and whose last 90 ms later."""
 
     def make(count, tokens=10, late_ms=0.0):

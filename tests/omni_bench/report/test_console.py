@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import run_factory as runs
 from rich.console import Console
 
 from omni_bench.report.console import summary_table, verdict_lines
@@ -20,7 +21,7 @@ def printed(run, width=200) -> str:
     return console.file.getvalue()
 
 
-def test_rows_columns_and_title(runs):
+def test_rows_columns_and_title():
     run = runs.make_run((1, 4))
     table = summary_table(run)
     assert table.row_count == 2 and [str(column.header) for column in table.columns] == list(SPEECH)
@@ -30,7 +31,7 @@ def test_rows_columns_and_title(runs):
     assert verdict_lines(run) == []
 
 
-def test_invalid_level_is_marked_and_explained(runs):
+def test_invalid_level_is_marked_and_explained():
     run = runs.make_run(levels=[runs.make_level(1), runs.make_level(4, failures=1)])
     table = summary_table(run)
     assert [row.style for row in table.rows] == [None, "red"]
@@ -39,16 +40,16 @@ def test_invalid_level_is_marked_and_explained(runs):
     assert "no performance claim" in lines[0] and "1 of 13 requests failed" in lines[1]
 
 
-def test_names_with_rich_markup_are_printed_as_they_are(runs):
+def test_names_with_rich_markup_are_printed_as_they_are():
     run = runs.make_run((1,), scenario="[red]x[/red] [/]")
     assert "[red]x[/red] [/]" in printed(run)
 
 
-def test_narrow_terminal_loses_no_figure(runs):
+def test_narrow_terminal_loses_no_figure():
     assert "12/12" in printed(runs.make_run((1,)), width=100).replace("\n", "")
 
 
-def test_a_narrow_terminal_gets_fewer_columns_and_whole_cells(runs):
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_cells():
     run = runs.make_run((1, 16))
     console = Console(width=80, file=io.StringIO(), color_system=None)
     console.print(summary_table(run, console.width))
@@ -61,7 +62,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_cells(runs):
             assert "yes" in line and line.count(" / ") == 3
 
 
-def test_a_narrow_terminal_shows_the_rate_of_a_language_without_words(runs):
+def test_a_narrow_terminal_shows_the_rate_of_a_language_without_words():
     run = runs.make_run((1,))
     run["provenance"]["prompts"]["locale"] = "zh"
     console = Console(width=80, file=io.StringIO(), color_system=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import run_factory as runs
 
 from omni_bench.records.schema import validate_run
 from omni_bench.report.cross_talk import HITS_SHOWN, cross_talk_section, source_name
@@ -34,7 +35,7 @@ HIT = {
 
 
 @pytest.fixture
-def checked(runs):
+def checked():
     run = runs.make_run((1, 4))
     run["levels"][1]["cross_talk"] = dict(FOUND)
     validate_run(run)
@@ -77,7 +78,7 @@ def test_only_its_own_plots_are_linked(checked):
     assert "[plots/cross_talk_c4.png](plots/cross_talk_c4.png)" in section and "rtf" not in section
 
 
-def test_not_checked_is_not_available_and_without_a_judge_there_is_no_section(runs):
+def test_not_checked_is_not_available_and_without_a_judge_there_is_no_section():
     assert cross_talk_section(runs.make_run(), []) == "n/a: not checked."
     assert cross_talk_section(runs.make_run(provenance=runs.make_provenance(judge=False)), []) is None
 
@@ -97,14 +98,14 @@ def test_names_of_sources(changes, name):
     assert source_name({**HIT, **changes}) == name
 
 
-def test_the_level_table_has_the_count_only_if_it_was_checked(runs, checked):
+def test_the_level_table_has_the_count_only_if_it_was_checked(checked):
     assert "cross-talk" not in level_headers(runs.make_run())
     column = level_headers(checked).index("cross-talk")
     assert [row[column] for row in level_rows(checked)] == ["n/a", "1"]
     assert all(len(row) == len(level_headers(checked)) for row in level_rows(checked))
 
 
-def test_the_worst_utterances_name_the_source(runs, checked):
+def test_the_worst_utterances_name_the_source(checked):
     utterances = [
         {**vars(score), "concurrency": 4, "audio": None}
         for score in runs.scores([f"c4-{number:04d}" for number in range(4)])

@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 import pytest
+import run_factory as runs
 from matplotlib import image
 
 from omni_bench.records.run_folder import RunFolder
@@ -35,7 +36,7 @@ def test_more_in_flight_than_planned_has_room():
 
 
 @pytest.fixture
-def run(runs):
+def run():
     run = copy.deepcopy(runs.make_run((1, 2, 4, 8)))
     for level in run["levels"][:3]:
         level["cross_talk"] = dict(FOUND)

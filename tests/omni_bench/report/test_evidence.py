@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import run_factory as runs
 
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.records.run_folder import RunFolder
@@ -15,7 +16,7 @@ def record(name, text, heard, forced=None, **more):
     return utterance_record(score_utterance(name, text, heard, "en", forced), concurrency=8, prompt_id="p", **more)
 
 
-def test_every_damaged_utterance_is_there_the_worst_first(runs):
+def test_every_damaged_utterance_is_there_the_worst_first():
     records = [record(f"one-{index}", "the cat sat on a mat", "the cat sat on a hat") for index in range(30)]
     records += [record("fine", "all is well", "all is well"), record("lost", "nothing came", "", forced="empty")]
     text = render_evidence(runs.make_run(), records)
@@ -26,7 +27,7 @@ def test_every_damaged_utterance_is_there_the_worst_first(runs):
     assert "WER 100.00 % (empty)" in text and "- heard: n/a" in text
 
 
-def test_the_recording_and_a_strange_voice_are_named(runs):
+def test_the_recording_and_a_strange_voice_are_named():
     voice = {"voice_outlier": True, "voice_onset": 0.5, "voice_whole": None}
     text = render_evidence(
         runs.make_run(), [record("a", "one dog", "no dog", audio="audio/a-1.wav", avg_logprob=-0.5, voice=voice)]
@@ -36,13 +37,13 @@ def test_the_recording_and_a_strange_voice_are_named(runs):
 
 
 @pytest.mark.parametrize("evil", ["<img src=x>", "](http://evil)", "x\n# title", "`tick`", "a | b"])
-def test_hostile_texts_stay_text(runs, evil):
+def test_hostile_texts_stay_text(evil):
     text = render_evidence(runs.make_run(), [record(f"r {evil}", f"one {evil} dog", f"two {evil}")])
     assert "<img" not in text and "](http" not in text.replace("\\]", "")
     assert [line[:2] for line in text.splitlines() if line.startswith("#")] == ["# ", "##"]
 
 
-def test_nothing_to_show_is_no_file(runs, tmp_path):
+def test_nothing_to_show_is_no_file(tmp_path):
     fine = [record("fine", "all is well", "all is well")]
     assert render_evidence(runs.make_run(), fine) is None
     unjudged = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=runs.make_provenance(judge=False))
@@ -57,7 +58,7 @@ def test_nothing_to_show_is_no_file(runs, tmp_path):
         assert not folder.wer_evidence_md.exists()
 
 
-def test_in_a_language_without_words_characters_are_counted(runs):
+def test_in_a_language_without_words_characters_are_counted():
     run = runs.make_run()
     run["provenance"]["prompts"]["locale"] = "zh"
     heard = utterance_record(score_utterance("a", "你好吗", "你好", "zh", None), concurrency=8, prompt_id="p")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import run_factory as runs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,7 +110,7 @@ def test_code_block_cannot_be_ended_by_its_text():
     assert block[0] == "````sh" and block[-1] == "````"
 
 
-def test_hardware_name(runs):
+def test_hardware_name():
     def name(kind, description, gpus=(), cpu="Fast CPU 9000"):
         provenance = runs.make_provenance(kind=kind, health=description)
         provenance["hardware"].update(gpus=[{"name": gpu} for gpu in gpus], cpu=cpu)
@@ -124,7 +125,7 @@ def test_hardware_name(runs):
     assert name("reference", {"device": "cpu"}, [], cpu=None) == "CPU (model unknown), 2 cores"
 
 
-def test_target_name(runs):
+def test_target_name():
     def name(description, config):
         provenance = runs.make_provenance(health=description)
         provenance["config"] = config
@@ -135,7 +136,7 @@ def test_target_name(runs):
     assert name({"model": 3}, {"client": None}) == "reference"
 
 
-def test_injected_faults_are_named_wherever_they_were_switched_on(runs):
+def test_injected_faults_are_named_wherever_they_were_switched_on():
     clean = runs.make_run((1,))
     assert fmt.injected_faults(clean) == []
     faulty = runs.make_run((1,), provenance=runs.make_provenance(health={**runs.CPU_HEALTH, "fault": "graph_rng"}))

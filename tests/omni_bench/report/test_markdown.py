@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import run_factory as runs
+
 from omni_bench.report.markdown import render_report
 from omni_bench.run.document import utterance_record
 
@@ -17,13 +19,13 @@ def head(report: str) -> str:
     return report.split("\n## ")[0]
 
 
-def utterances(runs, count=10):
+def utterances(count=10):
     scores = runs.scores([f"c4-{i:04d}" for i in range(count)])
     return [utterance_record(score, concurrency=4, prompt_id="p", audio="audio/x.wav") for score in scores]
 
 
-def test_parts_of_a_good_run(runs):
-    report = render_report(runs.make_run(), utterances(runs), (), ["plots/overview.png", "plots/rtf.png"])
+def test_parts_of_a_good_run():
+    report = render_report(runs.make_run(), utterances(), (), ["plots/overview.png", "plots/rtf.png"])
     assert list(sections(report)) == [
         "Accuracy",
         "Worst utterances",
@@ -49,14 +51,14 @@ def test_parts_of_a_good_run(runs):
     assert report.endswith("\n") and "\n\n\n" not in report
 
 
-def test_measured_and_warm_up_prompts_are_told_apart(runs):
+def test_measured_and_warm_up_prompts_are_told_apart():
     assert "60 measured and 16 warm-up of seed\\_tts\\_mini" in head(render_report(runs.make_run()))
     old = runs.make_provenance()
     del old["prompts"]["measured"], old["prompts"]["warmup"]
     assert "76 of seed\\_tts\\_mini" in head(render_report(runs.make_run(provenance=old)))
 
 
-def test_percentiles_say_what_supports_them(runs):
+def test_percentiles_say_what_supports_them():
     assert "over 12 requests a level. p95 is given from 59 requests on and p99 from 299" in render_report(
         runs.make_run()
     )
@@ -64,21 +66,21 @@ def test_percentiles_say_what_supports_them(runs):
     assert "over 9 to 12 requests a level" in render_report(mixed)
 
 
-def test_invalid_run_says_so_before_its_table(runs):
+def test_invalid_run_says_so_before_its_table():
     run = runs.make_run(levels=[runs.make_level(1), runs.make_level(4, failures=2)])
     top = head(render_report(run))
     assert top.index("makes no performance claim") < top.index("TTFP p50")
     assert "2 of 14 requests failed" in top and "c = 4: connect 2." in top
 
 
-def test_an_injected_fault_is_named_as_plain_text(runs):
+def test_an_injected_fault_is_named_as_plain_text():
     run = runs.make_run()
     run["provenance"]["target"]["description"]["chaos"] = {"name": "swap_streams"}
     # a backslash within backticks would be shown
     assert "**FAULT INJECTED on purpose**: target.chaos=swap\\_streams. These" in head(render_report(run))
 
 
-def test_load_and_wire_form_stand_in_the_head_where_they_are_known(runs):
+def test_load_and_wire_form_stand_in_the_head_where_they_are_known():
     run = runs.make_run()
     run["provenance"]["config"] = {"load": {"kind": "rate_search"}, "client": {"kind": "openai_speech_ws"}}
     assert "- **load**: rate\\_search, openai\\_speech\\_ws\n" in head(render_report(run))
@@ -86,15 +88,15 @@ def test_load_and_wire_form_stand_in_the_head_where_they_are_known(runs):
     assert "**load**" not in head(render_report(run))
 
 
-def test_worst_utterances_are_counted(runs):
-    body = sections(render_report(runs.make_run(), utterances(runs)))["Worst utterances"]
+def test_worst_utterances_are_counted():
+    body = sections(render_report(runs.make_run(), utterances()))["Worst utterances"]
     assert "2 of 10 utterances differ" in body and "~~the~~ → **a**" in body
-    perfect = utterances(runs, 2)
+    perfect = utterances(2)
     assert "None: the judge heard every word of 2 utterances" in render_report(runs.make_run(), perfect)
     assert "No utterance is on record" in render_report(runs.make_run())
 
 
-def test_without_a_judge_nothing_is_said_of_accuracy(runs):
+def test_without_a_judge_nothing_is_said_of_accuracy():
     run = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=runs.make_provenance(judge=False))
     report = render_report(run)
     assert "**judge**: none, speech was not checked" in report
@@ -102,14 +104,14 @@ def test_without_a_judge_nothing_is_said_of_accuracy(runs):
     assert "n/a |" in head(report)
 
 
-def test_random_weights_are_the_stated_reason_for_no_judge(runs):
+def test_random_weights_are_the_stated_reason_for_no_judge():
     provenance = runs.make_provenance(judge=False)
     provenance["target"]["description"]["health"]["weights"] = "random weights: nothing is transcribed"
     run = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=provenance)
     assert "**judge**: none, speech was not checked (random weights: nothing is transcribed)" in render_report(run)
 
 
-def test_rejected_requests_have_a_section(runs):
+def test_rejected_requests_have_a_section():
     records = [
         {"request_id": f"r{i}", "concurrency": 1, "error": {"kind": "timeout", "message": "late"}} for i in range(30)
     ]
@@ -118,18 +120,18 @@ def test_rejected_requests_have_a_section(runs):
     assert "30 of 31 requests failed" in body and "the first 20" in body and body.count("timeout: late") == 20
 
 
-def test_run_without_levels(runs):
+def test_run_without_levels():
     report = render_report(runs.make_run(levels=[]))
     assert "No level was measured." in report and "no level was measured" in report
     assert set(sections(report)) == {"Worst utterances", "Reproduce", "Versions"}
 
 
-def test_command_is_quoted_for_a_shell(runs):
+def test_command_is_quoted_for_a_shell():
     body = sections(render_report(runs.make_run()))["Reproduce"]
     assert "```sh\nomni-bench run scenario=qwen3_tts 'client.voice=it'\"'\"'s'\n```" in body
 
 
-def test_hostile_names_do_not_break_the_page(runs):
+def test_hostile_names_do_not_break_the_page():
     evil = "x\n# y | <script>alert(1)</script> ```"
     provenance = runs.make_provenance(health={"model": evil, "device_name": evil})
     provenance["command"] = ["run", evil]
@@ -141,7 +143,7 @@ def test_hostile_names_do_not_break_the_page(runs):
     assert report.count("````sh") == 1
 
 
-def test_missing_provenance_values_read_as_na(runs):
+def test_missing_provenance_values_read_as_na():
     provenance = runs.make_provenance()
     provenance["hardware"] = {
         "cpu": None,
@@ -157,7 +159,7 @@ def test_missing_provenance_values_read_as_na(runs):
     assert "None" not in report and "sha256 n/a" in report and "G (driver n/a)" in report
 
 
-def test_a_text_alone_says_nothing_of_audio(runs):
+def test_a_text_alone_says_nothing_of_audio():
     run = runs.make_run(levels=[runs.make_level(2, judge=False)])
     run["provenance"]["judge"] = None
     run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": ["text"]}
@@ -167,7 +169,7 @@ def test_a_text_alone_says_nothing_of_audio(runs):
         assert word not in report
 
 
-def test_a_chat_says_what_its_audio_is_compared_with(runs):
+def test_a_chat_says_what_its_audio_is_compared_with():
     run = runs.make_run((1,))
     run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": ["text", "audio"]}
     report = render_report(run)

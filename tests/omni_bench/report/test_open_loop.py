@@ -1,4 +1,5 @@
 import pytest
+import run_factory as runs
 
 from omni_bench.metrics.level import Slo, summarise_level
 from omni_bench.metrics.request import request_metrics
@@ -23,7 +24,7 @@ SEARCH = {
 
 
 @pytest.fixture
-def open_run(runs):
+def open_run():
     """A run of the open loop at the given rates; ``max_in_flight`` of its schedule, ``probes``: of a rate search."""
 
     def make(rates_hz=(1.0, 5.0), *, max_in_flight=512, probes=None, config=None):
@@ -86,7 +87,7 @@ def test_a_rate_is_a_row_with_both_latencies_and_goodput(open_run):
     assert cells["TTFP sched p50 / p90 (ms)"] == "100 / 100" and cells["goodput"] == "100.00 %"
 
 
-def test_a_closed_loop_keeps_its_columns(runs):
+def test_a_closed_loop_keeps_its_columns():
     run = runs.make_run()
     assert level_headers(run)[0] == "c" and not any("sched" in header for header in level_headers(run))
     assert open_loop_section(run) is None and rate_search_section(run) is None and search_lines(run) == []

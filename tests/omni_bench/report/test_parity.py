@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import run_factory as runs
 
 from omni_bench.accuracy.parity.compare import Comparison, Neighbour, Words
 from omni_bench.accuracy.parity.records import comparison_record, parity_record
@@ -34,7 +35,7 @@ OTHER = one(
 
 
 @pytest.fixture
-def checked(runs):
+def checked():
     """``checked(comparisons, deterministic)``: a run of the levels 1 and 4, of which the second was checked."""
 
     def make(comparisons, deterministic=False):
@@ -49,7 +50,7 @@ def section(run, comparisons):
     return parity_section(run, [comparison_record(comparison) for comparison in comparisons])
 
 
-def test_a_run_that_was_not_checked_has_no_section(runs):
+def test_a_run_that_was_not_checked_has_no_section():
     assert parity_section(runs.make_run(), []) is None
     assert "Parity" not in render_report(runs.make_run())
     assert "parity" not in level_headers(runs.make_run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 import pytest
+import run_factory as runs
 from matplotlib import image
 from matplotlib.figure import Figure
 
@@ -30,7 +31,7 @@ def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_every_plot_is_a_picture_with_something_on_it(runs, tmp_path):
+def test_every_plot_is_a_picture_with_something_on_it(tmp_path):
     paths = plots.draw_plots(runs.make_run((1, 4, 16)), tmp_path / "plots")
     assert [path.name for path in paths] == [
         "overview.png",
@@ -47,7 +48,7 @@ def test_every_plot_is_a_picture_with_something_on_it(runs, tmp_path):
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "plots", *paths])
 
 
-def test_the_overview_counts_prompts_as_the_report_does(runs):
+def test_the_overview_counts_prompts_as_the_report_does():
     run = runs.make_run((1, 4))
     panel = plots._overview(run, run["levels"]).axes[-1]
     assert "60 measured and 16 warm-up of seed_tts_mini" in texts(panel)
@@ -65,7 +66,7 @@ def test_the_overview_counts_prompts_as_the_report_does(runs):
         (["audio"], ["ttfp", "rtf", "e2el", "audio_per_s", "wer"], 0),
     ],
 )
-def test_a_chat_has_plots_of_what_it_was_asked_for(runs, tmp_path, modalities, names, empty_panels):
+def test_a_chat_has_plots_of_what_it_was_asked_for(tmp_path, modalities, names, empty_panels):
     run = runs.make_run((1, 4))
     run["provenance"]["config"]["client"] = {"kind": "openai_chat_audio", "modalities": modalities}
     for level in run["levels"]:
@@ -79,7 +80,7 @@ def test_a_chat_has_plots_of_what_it_was_asked_for(runs, tmp_path, modalities, n
     ]
 
 
-def test_points_are_the_figures_of_the_run(runs):
+def test_points_are_the_figures_of_the_run():
     run = runs.make_run((16, 1, 4))
     axes = drawn(run, "ttfp")
     expected = {level["concurrency"]: level["metrics"]["ttfp_ms"]["p50"] for level in run["levels"]}
@@ -90,27 +91,27 @@ def test_points_are_the_figures_of_the_run(runs):
     assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > run["levels"][0]["metrics"]["ttfp_ms"]["p90"]
 
 
-def test_error_rates_are_in_percent(runs):
+def test_error_rates_are_in_percent():
     run = runs.make_run((1, 4))
     assert [y for _, y in line_points(drawn(run, "wer"), "WER")] == pytest.approx(
         [100 * level["accuracy"]["wer"] for level in run["levels"]]
     )
 
 
-def test_levels_without_a_value_are_left_out(runs):
+def test_levels_without_a_value_are_left_out():
     levels = [runs.make_level(1), runs.make_level(4, judge=False), runs.make_level(16)]
     axes = drawn(runs.make_run(levels=levels), "wer")
     assert [x for x, _ in line_points(axes, "WER")] == [1, 16]
     assert list(axes.get_xticks()) == [1, 4, 16]
 
 
-def test_a_plot_without_any_value_says_na(runs):
+def test_a_plot_without_any_value_says_na():
     run = runs.make_run(levels=[runs.make_level(1, judge=False)], provenance=runs.make_provenance(judge=False))
     axes = drawn(run, "wer")
     assert texts(axes) == ["n/a"] and axes.get_legend() is None and list(axes.get_xticks()) == [1]
 
 
-def test_single_level_shows_its_point_its_bar_and_its_value(runs):
+def test_single_level_shows_its_point_its_bar_and_its_value():
     run = runs.make_run((8,))
     axes = drawn(run, "e2el")
     summary = run["levels"][0]["metrics"]["e2el_ms"]
@@ -122,7 +123,7 @@ def test_single_level_shows_its_point_its_bar_and_its_value(runs):
     assert low < 8 < high
 
 
-def test_invalid_levels_are_hollow(runs):
+def test_invalid_levels_are_hollow():
     run = runs.make_run(levels=[runs.make_level(1), runs.make_level(4, failures=1)])
     axes = drawn(run, "rtf")
     hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
@@ -131,27 +132,27 @@ def test_invalid_levels_are_hollow(runs):
     assert "invalid level" in labels and "real time" in labels
 
 
-def test_all_zero_values_still_have_an_axis(runs):
+def test_all_zero_values_still_have_an_axis():
     level = runs.make_level(1)
     level["accuracy"].update(wer=0.0, cer=0.0)
     axes = drawn(runs.make_run(levels=[level]), "wer")
     assert axes.get_ylim()[1] > 0 and texts(axes) == ["0.00 %"]
 
 
-def test_no_global_state_is_touched_and_odd_names_are_drawn(runs, tmp_path):
+def test_no_global_state_is_touched_and_odd_names_are_drawn(tmp_path):
     before = dict(matplotlib.rcParams)
     provenance = runs.make_provenance(health={"model": "a $\\frac{ b", "device_name": "c$ " * 40})
     plots.draw_plots(runs.make_run((3,), scenario="$x^{$", provenance=provenance), tmp_path)
     assert dict(matplotlib.rcParams) == before
 
 
-def test_folder_that_cannot_be_made(runs, tmp_path):
+def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "plots").write_text("in the way")
     with pytest.raises(StoreError, match="cannot write"):
         plots.draw_plots(runs.make_run((1,)), tmp_path / "plots")
 
 
-def test_a_language_without_words_has_a_plot_of_characters(runs, tmp_path, monkeypatch):
+def test_a_language_without_words_has_a_plot_of_characters(tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "save_figure", lambda figure, path: path.write_bytes(b""))
     run = runs.make_run((1, 4))
     assert "wer.png" in [path.name for path in plots.draw_plots(run, tmp_path)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import run_factory as runs
 
 from omni_bench.report.reproduce import reproduce_section
 
 
-def section(runs, asked: list[str], asr: dict | None, judge: bool = True) -> str:
+def section(asked: list[str], asr: dict | None, judge: bool = True) -> str:
     provenance = runs.make_provenance(judge=judge)
     provenance["command"] = asked and ["omni-bench", "run", *asked]
     provenance["config"] = {} if asr is None else {"asr": asr}
@@ -30,8 +31,8 @@ def section(runs, asked: list[str], asr: dict | None, judge: bool = True) -> str
         ),
     ],
 )
-def test_a_run_that_was_judged_later(runs, asked, asr, judged):
-    body = section(runs, asked, asr)
+def test_a_run_that_was_judged_later(asked, asr, judged):
+    body = section(asked, asr)
     assert body.startswith(f"```sh\nomni-bench run {' '.join(asked)}\nomni-bench judge RUN{judged}\n```")
     assert "judged later; RUN: its folder" in body
 
@@ -47,5 +48,5 @@ def test_a_run_that_was_judged_later(runs, asked, asr, judged):
         ([], {"kind": "whisper"}, True),
     ],
 )
-def test_any_other_run(runs, asked, asr, judge):
-    assert "omni-bench judge" not in section(runs, asked, asr, judge)
+def test_any_other_run(asked, asr, judge):
+    assert "omni-bench judge" not in section(asked, asr, judge)

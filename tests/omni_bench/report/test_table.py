@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import run_factory as runs
 
 from omni_bench.report import table
 
@@ -30,7 +31,7 @@ def parse(text: str) -> tuple[list[str], list[list[str]]]:
     return names, parsed
 
 
-def test_level_table_has_a_row_a_level_and_a_cell_a_column(runs):
+def test_level_table_has_a_row_a_level_and_a_cell_a_column():
     run = runs.make_run((1, 4, 16))
     names, rows = parse(table.level_table(run))
     assert names == list(SPEECH)
@@ -44,7 +45,7 @@ def test_level_table_has_a_row_a_level_and_a_cell_a_column(runs):
 
 
 @pytest.mark.parametrize("locale", ["zh", "zh-CN", "Chinese"])
-def test_chinese_is_told_by_characters(runs, locale):
+def test_chinese_is_told_by_characters(locale):
     """There are no words to count: one rate, and it is called what it is."""
     run = runs.make_run((1, 4))
     run["provenance"]["prompts"]["locale"] = locale
@@ -58,13 +59,13 @@ def test_chinese_is_told_by_characters(runs, locale):
     assert first["CER mean"] == f"{100 * accuracy['wer_mean']:.2f} %" and first["characters"] == str(accuracy["words"])
 
 
-def test_a_language_that_nobody_judged_is_not_asked_for(runs):
+def test_a_language_that_nobody_judged_is_not_asked_for():
     run = runs.make_run(levels=[runs.make_level(1, judge=False)])
     run["provenance"]["prompts"]["locale"] = "klingon"
     assert table.level_headers(run) == SPEECH
 
 
-def chat(runs, modalities):
+def chat(modalities):
     """A run of chats: the level of speech with figures of a text beside it."""
     level = runs.make_level(2)
     for name in ("ttft_ms", "tpot_ms", "itl_ms"):
@@ -75,24 +76,24 @@ def chat(runs, modalities):
     return run
 
 
-def test_a_chat_has_columns_for_its_text(runs):
-    names, rows = parse(table.level_table(chat(runs, ["text", "audio"])))
+def test_a_chat_has_columns_for_its_text():
+    names, rows = parse(table.level_table(chat(["text", "audio"])))
     assert set(SPEECH) < set(names)
     row = dict(zip(names, rows[0], strict=True))
     assert row["TTFT p50 / p90 (ms)"] == row["TPOT p50 / p90 (ms)"] == "20.0 / 30.0"
-    assert "itl_ms" in table.percentile_table(chat(runs, ["text", "audio"]))
+    assert "itl_ms" in table.percentile_table(chat(["text", "audio"]))
     assert row["tokens/s"] == "123.40" and row["TTFP p50 / p90 (ms)"] != "n/a"
 
 
-def test_a_text_alone_has_no_columns_of_audio(runs):
-    names, _ = parse(table.level_table(chat(runs, ["text"])))
+def test_a_text_alone_has_no_columns_of_audio():
+    names, _ = parse(table.level_table(chat(["text"])))
     assert names == [
         *("c", "ok", "TTFT p50 / p90 (ms)", "TPOT p50 / p90 (ms)", "ITL p50 / p90 (ms)", "E2EL p50 / p90 (ms)"),
         *("tokens/s", "req/s", "valid"),
     ]
 
 
-def test_requests_with_invalid_audio_are_not_ok(runs):
+def test_requests_with_invalid_audio_are_not_ok():
     level = runs.make_level(1)
     level.update(faulty=3, invalid={"silent": 2, "clipped": 2})
     assert table.level_rows({"levels": [level]})[0][1] == "9/12"
@@ -102,7 +103,7 @@ def test_requests_with_invalid_audio_are_not_ok(runs):
     assert table.level_rows({"levels": [level]})[0][1] == "12/12"
 
 
-def test_missing_figures_are_na(runs):
+def test_missing_figures_are_na():
     level = runs.make_level(1, judge=False)
     for summary in level["metrics"].values():
         summary.update(n=0, mean=None, std=None, p50=None, p90=None)
@@ -115,7 +116,7 @@ def test_missing_figures_are_na(runs):
 
 
 @pytest.mark.parametrize("name", ["percentile_table", "fit_table", "lag_table", "accuracy_table"])
-def test_other_tables_parse_with_and_without_values(runs, name):
+def test_other_tables_parse_with_and_without_values(name):
     bare = {**runs.make_level(2, judge=False), "client": None, "metrics": {}}
     full, empty = runs.make_run((1, 4)), runs.make_run(levels=[bare])
     draw = getattr(table, name)
@@ -125,7 +126,7 @@ def test_other_tables_parse_with_and_without_values(runs, name):
     assert all(cell in ("2", "n/a") for row in rows for cell in row)
 
 
-def test_percentile_table_shows_p95_as_na_without_support(runs):
+def test_percentile_table_shows_p95_as_na_without_support():
     names, rows = parse(table.percentile_table(runs.make_run((1,))))
     by_metric = {row[1]: dict(zip(names, row, strict=True)) for row in rows}
     assert by_metric["`ttfp_ms`"]["p95"] == by_metric["`ttfp_ms`"]["p99"] == "n/a"
@@ -141,14 +142,14 @@ def test_numbers_stay_as_written():
     assert rows == [["1.50", "0010"]]
 
 
-def test_a_slow_rate_is_not_none(runs):
+def test_a_slow_rate_is_not_none():
     run = runs.make_run((1,))
     run["levels"][0]["metrics"]["requests_per_s"]["mean"] = 0.0042
     names, rows = parse(table.level_table(run))
     assert dict(zip(names, rows[0], strict=True))["req/s"] == "0.0042"
 
 
-def test_rates_stand_under_their_name_in_every_table(runs):
+def test_rates_stand_under_their_name_in_every_table():
     run = runs.make_run((1,))
     run["levels"][0] |= {"rate_hz": 2.5}
     made = (table.level_table, table.accuracy_table, table.fit_table, table.lag_table, table.percentile_table)

@@ -103,7 +103,7 @@ def test_an_alignment_is_safe_in_a_table_cell():
     assert alignment_markdown(score("five dollars and six dollars", "five dollars")) == r"\$5 ~~and \$6~~"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_an_alignment_is_one_line_for_any_text(text, heard):
     assert "\n" not in alignment_markdown(score(text, heard))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import run_factory as runs
 
 from omni_bench.errors import StoreError
 from omni_bench.records.run_folder import RunFolder
@@ -14,7 +15,7 @@ from omni_bench.run.document import utterance_record
 
 
 @pytest.fixture
-def folder(runs, tmp_path):
+def folder(tmp_path):
     with RunFolder.create(tmp_path / "run") as folder:
         timelines = [runs.timeline("c1-0000"), runs.failed_timeline("c1-0001")]
         for timeline in timelines:
@@ -49,13 +50,13 @@ def test_without_plots_old_ones_are_linked(folder):
     assert "![overview](plots/overview.png)" in write_report(folder, plots=False).read_text()
 
 
-def test_run_without_levels_has_a_report_and_no_plots(folder, runs):
+def test_run_without_levels_has_a_report_and_no_plots(folder):
     folder.write_run(runs.make_run(levels=[]))
     assert "No level was measured" in write_report(folder).read_text()
     assert not folder.plots_dir.exists()
 
 
-def test_only_run_json_is_needed(runs, tmp_path):
+def test_only_run_json_is_needed(tmp_path):
     folder = RunFolder.create(tmp_path / "bare")
     folder.write_run(runs.make_run((1,)))
     assert "No utterance is on record" in write_report(folder, plots=False).read_text()

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+import run_factory as runs
 
 from omni_bench.errors import StoreError
 from omni_bench.records.prompt import Prompt
@@ -15,7 +16,7 @@ from omni_bench.run.warmup import WarmupRequest, read_warmup, warmup_requests, w
 REQUEST = WarmupRequest("c2-w0000", "p1", 2, 10, 20, "Spoken text.", "Reference text.", "en")
 
 
-def test_the_reference_text_is_there_only_if_it_was_sent(runs):
+def test_the_reference_text_is_there_only_if_it_was_sent():
     timeline = runs.timeline("w0", concurrency=2)
     prompts = {timeline.prompt_id: Prompt(timeline.prompt_id, "Spoken text.", "Reference text.", None, "en")}
     (sent,) = warmup_requests([timeline], prompts, with_reference=True)

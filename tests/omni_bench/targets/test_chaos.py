@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
+from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
@@ -23,8 +23,8 @@ from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.create import create_target
 from omni_bench.targets.probe import free_port, get
 
-SPEECH_SERVER = Path(__file__).parents[1] / "commands" / "fake_speech_server.py"
-FAKE_SERVER = Path(__file__).with_name("fake_server.py")
+SPEECH_SERVER = HELPERS / "fake_speech_server.py"
+FAKE_SERVER = HELPERS / "fake_http_server.py"
 
 
 class Inner:

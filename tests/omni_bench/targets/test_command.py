@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from repository import HELPERS, ROOT
 
 from omni_bench.errors import TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
@@ -22,7 +23,7 @@ from omni_bench.targets.create import create_target
 from omni_bench.targets.launch import launch_command
 from omni_bench.targets.probe import free_port, get
 
-FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
+FAKE_SERVER = str(HELPERS / "fake_http_server.py")
 POLL_S = 0.02
 
 
@@ -157,7 +158,7 @@ def test_a_harness_that_was_killed_leaves_no_server(tmp_path):
         f"target = CommandTarget(TargetConfig(kind='command', command=command), Path('{tmp_path}/log'))\n"
         "print(target.start().base_url, flush=True); time.sleep(600)"
     )
-    root = str(Path(__file__).parents[3])
+    root = str(ROOT)
     env = {**os.environ, "PYTHONPATH": root}
     harness = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env, text=True)
     url = harness.stdout.readline().strip()

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from repository import HELPERS
 
 from omni_bench.errors import TargetError
 from omni_bench.records.config import ReferenceConfig, TargetConfig
@@ -88,7 +88,7 @@ def test_an_environment_without_the_reference_server():
 
 def test_the_server_of_another_environment_is_launched(tmp_path):
     """A stand-in for that environment's Python: it answers the question, then is the fake server."""
-    fake_server = Path(__file__).with_name("fake_server.py")
+    fake_server = HELPERS / "fake_http_server.py"
     answer = json.dumps({"python": "3.11.0", "packages": {"omni-bench": "0.0.1"}, "settings": ["preset", "max_batch"]})
     script = f'test "$2" = -c && echo \'{answer}\' && exit\ntest -z "$PYTHONPATH" || exit 9\n'
     python = fake_python(tmp_path, f"{script}exec {sys.executable} {fake_server} 0")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from repository import HELPERS
 
 from omni_bench.errors import StoreError, TargetError
 from omni_bench.targets.probe import free_port, get
 from omni_bench.targets.process import ServerProcess
 
-FAKE_SERVER = Path(__file__).with_name("fake_server.py")
+FAKE_SERVER = HELPERS / "fake_http_server.py"
 
 
 class Launched:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import ReferenceConfig, RunConfig, TargetConfig
@@ -24,7 +25,7 @@ from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, serv
 from reference_impl.http.server import _listen
 from reference_impl.settings import ServerSettings
 
-FAKE_SERVER = str(Path(__file__).with_name("fake_server.py"))
+FAKE_SERVER = str(HELPERS / "fake_http_server.py")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from repository import ROOT
 
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.config import ModelConfig, TransformerConfig, config_from_json
@@ -17,7 +18,7 @@ from reference_impl.training.lm_model import LanguageModel
 from reference_impl.training.released import write_checkpoint
 from reference_impl.training.synthesise import chunk_name
 
-BUNDLED = Path(__file__).resolve().parents[3] / "reference_impl" / "checkpoints" / "tiny"
+BUNDLED = ROOT / "reference_impl" / "checkpoints" / "tiny"
 SENTENCES = ("the dog barks.", "is it late?", "two cats, one mouse.", "good morning!", "we saw the sea.", "no.")
 
 

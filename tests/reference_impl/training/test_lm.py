@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from repository import ROOT
 
 from omni_bench.errors import DatasetError
 from reference_impl.build import build_engine
@@ -162,7 +162,7 @@ def test_teacher_forcing_gives_the_codes_that_the_engine_draws(tmp_path):
         engine.stop()
     assert isinstance(events[0], Finished)
     codes = torch.from_numpy(np.asarray(events[0].codes, np.int16))
-    base = Path(__file__).resolve().parents[3] / "reference_impl" / "checkpoints" / "tiny"
+    base = ROOT / "reference_impl" / "checkpoints" / "tiny"
     config, known = config_from_json(base / "config.json"), load_base(base)
     model = LanguageModel(config)
     model.talker.load_state_dict(known.talker.state_dict())

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from tiny_voice_wer import EVALUATION_SET, Spoken, lead_ms, read_sentences, summarise, tone_db
 
 from omni_bench.errors import DatasetError
 from reference_impl.training import synthesise
 from reference_impl.training.corpus import load_corpus
 from reference_impl.training.synthesise import finished_chunks, hours, make_chunk, read_audio, read_info
 from reference_impl.training.teacher import LEAD_S, MAX_FRAMES, Utterance, cut, voice_of
-
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-
-from tiny_voice_wer import EVALUATION_SET, Spoken, lead_ms, read_sentences, summarise, tone_db
 
 
 def spoken_wave(lead_s: float, speech_s: float, tail_s: float) -> np.ndarray:

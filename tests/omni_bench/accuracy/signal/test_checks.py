@@ -1,0 +1,76 @@
+"""Every signal fault gets its name, clean speech gets none, and a level is judged together."""
+
+import numpy as np
+import pytest
+from timelines import make_timeline
+from voices import RATE, speech
+
+from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signal_findings
+
+EDGES = list(range(7680, 3 * RATE - 480, 7680))
+LOUD = round(0.9 * RATE)
+
+
+def faults(samples, edges=(), text="text"):
+    return signal_findings(samples.astype("<i2"), RATE, edges, text).faults
+
+
+def spoil(kind):
+    samples = speech().astype(np.int32)
+    if kind == "clicks":
+        for sign, edge in enumerate(EDGES):
+            samples[edge:] += 8000 * (-1) ** sign
+    elif kind == "dropout":
+        samples[LOUD : LOUD + 1920] = 0
+    elif kind == "noise":
+        noise = np.random.default_rng(0).normal(size=len(samples))
+        samples = samples + noise * np.sqrt(np.square(samples).mean() / 10)
+    elif kind == "trailing_audio":
+        samples = np.concatenate([samples[: round(1.9 * RATE)], speech(seed=3)[LOUD : LOUD + 1920]])
+    else:
+        samples[40_800:45_600] = samples[21_600:26_400]
+    return np.clip(samples, -32768, 32767)
+
+
+def test_clean_speech():
+    assert faults(speech(), EDGES) == ()
+
+
+@pytest.mark.parametrize("kind", ["clicks", "dropout", "noise", "trailing_audio", "repeated_audio"])
+def test_each_fault_has_its_name(kind):
+    assert kind in faults(spoil(kind), EDGES)
+
+
+def test_a_text_that_repeats_itself_may_sound_alike():
+    samples = spoil("repeated_audio")
+    assert "repeated_audio" in faults(samples, text="no, yes")
+    assert "repeated_audio" not in faults(samples, text="no, no")
+
+
+def test_a_copy_up_to_the_end_is_trailing_audio():
+    samples = speech()
+    assert {"repeated_audio", "trailing_audio"} <= set(faults(np.concatenate([samples, samples[20_000:50_000]])))
+
+
+@pytest.mark.parametrize("samples", [np.zeros(0), np.zeros(RATE), np.full(100, 9000)])
+def test_nothing_is_claimed_of_what_is_no_speech(samples):
+    assert faults(samples) == ()
+
+
+def test_a_level():
+    audio = {"a": speech(seed=1), "b": speech(seed=2).copy()}
+    audio["b"][-9000:] = audio["a"][21_000:30_000]
+    timelines = [make_timeline(name, chunks=[(10, 40_000), (20, len(audio[name]) - 40_000)]) for name in audio]
+    found = level_findings(timelines, ["one", "two"], audio.__getitem__)
+    assert found["a"].faults == ()
+    assert "shared_audio" in found["b"].faults
+    assert "trailing_audio" in found["b"].faults
+    assert [(one.source, one.duration_s) for one in found["b"].shared] == [("a", 9000 / RATE)]
+    assert level_findings([], [], audio.__getitem__) == {}
+
+
+def test_edges_are_those_of_http_chunks():
+    chunks = [(1, 100), (2, 50), (3, 70), (4, 0)]
+    assert chunk_edges(make_timeline(chunks=chunks)) == [100, 150]
+    assert chunk_edges(make_timeline(chunks=chunks, ends=[True, False, True, True])) == [100]
+    assert chunk_edges(make_timeline(chunks=[])) == []

@@ -1,0 +1,296 @@
+"""The verdict on a night, and on one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import night_factory as made
+import pytest
+
+from omni_bench.errors import ComparabilityError, ConfigError
+from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.gate.result import Outcome, Status
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.records import ADVISORY, Role
+
+
+@pytest.fixture
+def past():
+    """A history of twelve good nights."""
+    with made.history_of(made.nights(12)) as history:
+        yield history
+
+
+def statuses(result):
+    return {one.metric: one.status for one in result.series}
+
+
+def reasons(result):
+    return "; ".join(one.reason for one in result.series)
+
+
+def test_a_night_like_those_before_passes(past):
+    result = gate_night(past, made.night(13))
+    assert result.outcome is Outcome.PASS and result.exit_code == 0 and result.nights == 12
+    assert set(statuses(result).values()) == {Status.PASS}
+    rtf = next(one for one in result.series if one.metric == "rtf")
+    assert rtf.expected.nights == 12 and rtf.expected.low < rtf.value < rtf.expected.high
+
+
+def test_too_little_history_is_inconclusive_not_pass():
+    with made.history_of(made.nights(9)) as history:
+        result = gate_night(history, made.night(10))
+        assert result.exit_code == 2 and "9 of 10 valid nights" in reasons(result)
+        assert gate_night(history, made.night(11)).exit_code == 0
+    with History(None) as empty:
+        assert gate_night(empty, made.night(1)).exit_code == 2
+
+
+def test_invalid_nights_are_no_history():
+    broken = [made.night(number, hour=3, faulty=1, level_reasons=("1 gave invalid audio",)) for number in range(1, 13)]
+    with made.history_of([*made.nights(9), *broken]) as history:
+        result = gate_night(history, made.night(13))
+        assert result.exit_code == 2 and result.nights == 9
+
+
+def test_broken_audio_is_a_hard_failure_however_fast(past):
+    result = gate_night(past, made.night(13, slower=0.5, faulty=3, level_reasons=("3 of 32 gave invalid audio",)))
+    assert result.outcome is Outcome.HARD_FAILURE and result.exit_code == 3 and result.series == ()
+    after = gate_night(past, made.night(14))
+    assert after.exit_code == 0 and after.nights == 12, "it entered no history"
+
+
+def test_an_interrupted_night_is_no_measurement(past):
+    result = gate_night(past, made.night(13, reasons=("the run was interrupted",)))
+    assert result.outcome is Outcome.INVALID and result.exit_code == 3
+
+
+def test_an_acute_night_is_not_judged_before_a_second_run(past):
+    result = gate_night(past, made.night(13, slower=1.15))
+    assert result.outcome is Outcome.INCONCLUSIVE and set(statuses(result).values()) == {Status.UNCONFIRMED}
+    assert past.alarms(result.run.series) == []
+
+
+def test_a_reproduced_acute_night_is_a_regression(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.14)
+    result = gate_night(past, made.night(13, slower=1.15), rerun=rerun)
+    assert result.outcome is Outcome.REGRESSION and result.exit_code == 1 and "reproduced" in reasons(result)
+    assert {alarm.kind for alarm in past.alarms(result.run.series)} == {"acute"}
+
+
+def test_a_spike_is_replaced_by_its_second_run(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1)
+    result = gate_night(past, made.night(13, slower=1.3), rerun=rerun)
+    assert result.exit_code == 0 and result.replaced
+    assert set(statuses(result).values()) == {Status.NOT_REPRODUCED}
+    assert past.nights(result.run.series)[-1].levels == rerun.levels
+    assert past.alarms(result.run.series) == []
+
+
+def test_the_second_run_is_made_only_if_it_is_needed(past):
+    calls = []
+
+    def run_again():
+        calls.append(1)
+        return made.night(14, role=Role.RERUN, hour=1)
+
+    assert gate_night(past, made.night(13), run_again=run_again).exit_code == 0 and calls == []
+    assert gate_night(past, made.night(14, slower=1.3), run_again=run_again).exit_code == 0 and calls == [1]
+
+
+def test_a_broken_second_run_is_a_hard_failure(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1, faulty=1, level_reasons=("1 gave invalid audio",))
+    result = gate_night(past, made.night(13, slower=1.3), rerun=rerun)
+    assert result.outcome is Outcome.HARD_FAILURE
+    assert any(case.name == "second run: c = 1" and not case.ok for case in result.integrity)
+
+
+def test_a_loss_below_five_percent_is_not_acute_but_drifts():
+    with made.history_of(made.nights(20)) as history:
+        results = [gate_night(history, made.night(number, slower=1.04)) for number in range(21, 27)]
+    outcomes = [result.outcome for result in results]
+    assert outcomes.count(Outcome.REGRESSION) == 1, "once"
+    first = outcomes.index(Outcome.REGRESSION)
+    assert first <= 4 and "drift: +4" in reasons(results[first])
+    drift = next(one for one in results[first].series if one.metric == "rtf")
+    assert drift.commits == (made.commit_of(20), made.commit_of(21))
+
+
+def test_an_improvement_is_no_alarm(past):
+    for number in range(13, 26):
+        assert gate_night(past, made.night(number, slower=0.8)).exit_code in (0, 2)
+
+
+def test_one_change_is_alarmed_once_and_stays_known(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.1)
+    assert gate_night(past, made.night(13, slower=1.1), rerun=rerun).exit_code == 1
+    later = [gate_night(past, made.night(number, slower=1.1)) for number in range(14, 30)]
+    assert all(result.exit_code in (0, 2) for result in later)
+    assert Status.KNOWN in statuses(later[0]).values()
+    assert set(statuses(later[-1]).values()) == {Status.KNOWN} and "alarmed before" in reasons(later[-1])
+
+
+def test_a_second_loss_is_alarmed_again(past):
+    for number, slower in ((13, 1.1), (30, 1.25)):
+        for before in range(number - 13 if number > 13 else 0):
+            gate_night(past, made.night(14 + before, slower=1.1))
+        rerun = made.night(number, role=Role.RERUN, hour=1, slower=slower)
+        assert gate_night(past, made.night(number, slower=slower), rerun=rerun).exit_code == 1
+
+
+def test_a_baseline_accepts_a_change(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.1)
+    gate_night(past, made.night(13, slower=1.1), rerun=rerun)
+    runs = [made.night(number, slower=1.1) for number in range(14, 26)]
+    for run in runs:
+        gate_night(past, run)
+    past.set_baseline([run.run_id for run in runs], "accepted")
+    result = gate_night(past, made.night(26, slower=1.1))
+    assert result.exit_code == 0 and set(statuses(result).values()) == {Status.PASS} and result.nights == 12
+    assert next(one for one in result.series if one.metric == "rtf").against_baseline == pytest.approx(0, abs=0.02)
+
+
+def test_judging_a_night_again_gives_the_same_verdict(past):
+    night, rerun = made.night(13, slower=1.1), made.night(13, role=Role.RERUN, hour=1, slower=1.1)
+    first = gate_night(past, night, rerun=rerun)
+    gate_night(past, made.night(14, slower=1.1))
+    assert gate_night(past, night, rerun=rerun).outcome is first.outcome is Outcome.REGRESSION
+    assert len(past.alarms(night.series)) == len(first.alarms)
+
+
+def test_longer_audio_is_judged_by_the_fit(past):
+    result = gate_night(past, made.night(13, longer=1.1, rtf=0.2, audio_per_s=60.0))
+    assert list(statuses(result)) == ["ttfp_ms", "e2el_slope", "e2el_intercept_ms"]
+    assert "length guard" in reasons(result) and result.exit_code == 0
+    slow = made.night(14, longer=1.1, e2el_slope=0.4)
+    rerun = made.night(14, role=Role.RERUN, hour=1, longer=1.1, e2el_slope=0.4)
+    assert [one.metric for one in gate_night(past, slow, rerun=rerun).with_status(Status.REGRESSION)] == ["e2el_slope"]
+
+
+def test_a_level_that_was_dropped_is_inconclusive():
+    keys = {"load.concurrency": [1, 4]}
+    with made.history_of(made.nights(12, concurrencies=(1, 4), keys=keys)) as history:
+        result = gate_night(history, made.night(13, concurrencies=(1,), keys=keys))
+    assert result.exit_code == 2 and "was not measured tonight" in reasons(result)
+
+
+def test_a_missing_value_is_inconclusive_and_not_zero(past):
+    result = gate_night(past, made.night(13, rtf=None))
+    rtf = next(one for one in result.series if one.metric == "rtf")
+    assert rtf.status is Status.INCONCLUSIVE and rtf.value is None and result.exit_code == 2
+
+
+def pinned_history(nights, machine):
+    history = History(None)
+    for number in range(1, nights + 1):
+        pinned = made.night(number, role=Role.PINNED, hour=1, slower=machine(number), commit="0" * 40)
+        gate_night(history, made.night(number, slower=machine(number)), pinned=pinned)
+    return history
+
+
+def test_a_pinned_run_cancels_the_machine():
+    def machine(number):
+        return 1.3 if number > 11 else 1.0
+
+    with pinned_history(11, machine) as history:
+        pinned = made.night(12, role=Role.PINNED, hour=1, slower=1.3, commit="0" * 40)
+        result = gate_night(history, made.night(12, slower=1.3), pinned=pinned)
+        assert result.exit_code == 0 and result.pinned == pinned
+        assert next(one for one in result.series if one.metric == "rtf").value == pytest.approx(1.0)
+        slow = made.night(13, slower=1.3 * 1.2)
+        again = made.night(13, role=Role.RERUN, hour=2, slower=1.3 * 1.2)
+        pinned = made.night(13, role=Role.PINNED, hour=1, slower=1.3, commit="0" * 40)
+        assert gate_night(history, slow, pinned=pinned, rerun=again).exit_code == 1
+
+
+def test_another_pinned_build_starts_anew():
+    with pinned_history(11, lambda _: 1.0) as history:
+        pinned = made.night(12, role=Role.PINNED, hour=1, commit="1" * 40)
+        result = gate_night(history, made.night(12), pinned=pinned)
+    assert result.exit_code == 2 and "0 of 10 valid nights with a pinned run" in reasons(result)
+
+
+def test_what_cannot_be_a_pinned_or_second_run(past):
+    tonight = made.night(13)
+    for name, role in (("pinned", Role.PINNED), ("rerun", Role.RERUN)):
+        with pytest.raises(ConfigError, match="has to be another one"):
+            gate_night(past, tonight, **{name: tonight})
+        with pytest.raises(ComparabilityError, match=r"judge.name: null \| base"):
+            gate_night(past, tonight, **{name: made.night(13, role=role, keys={"judge.name": "base"})})
+    with pytest.raises(ConfigError, match="is not of the same night"):
+        gate_night(past, tonight, pinned=made.night(11, role=Role.PINNED, hour=1))
+    with pytest.raises(ConfigError, match="is invalid"):
+        gate_night(past, tonight, pinned=made.night(13, role=Role.PINNED, hour=1, reasons=("interrupted",)))
+    other = made.night(
+        13, role=Role.RERUN, hour=1, commit=made.commit_of(13), settings={"reference.predictor": "reprefill"}
+    )
+    with pytest.raises(ComparabilityError, match="of something else"):
+        gate_night(past, tonight, rerun=other)
+
+
+def test_an_advisory_run_is_not_gated(past):
+    with pytest.raises(ConfigError, match=ADVISORY):
+        gate_night(past, replace(made.night(13), kind="vllm bench serve"))
+
+
+def test_a_changed_configuration_is_said(past):
+    result = gate_night(past, made.night(13, settings={"reference.predictor": "reprefill"}))
+    assert "reference.predictor: kv_cache → reprefill" in " ".join(result.notes)
+
+
+CHAT = {"client.kind": "openai_chat_audio"}
+NO_AUDIO = {"ttfp_ms": None, "rtf": None, "audio_per_s": None, "audio_s": None}
+
+
+def chat_night(number, modalities, *, slower=1.0, **changes):
+    text = {"ttft_ms": 20.0 * slower, "tpot_ms": 5.0 * slower, "tokens_per_s": 400.0 / slower}
+    wobble = 1 + made.WOBBLE[number % len(made.WOBBLE)] / 100
+    text = {name: value * wobble for name, value in text.items()}
+    return made.night(number, keys={**CHAT, "client.modalities": modalities}, **text, **changes)
+
+
+def test_a_text_alone_is_gated_by_its_text():
+    with made.history_of([chat_night(number, ["text"], **NO_AUDIO) for number in range(1, 13)]) as history:
+        good = gate_night(history, chat_night(13, ["text"], **NO_AUDIO))
+        assert good.exit_code == 0 and list(statuses(good)) == ["ttft_ms", "tpot_ms", "tokens_per_s"]
+        slow = gate_night(history, chat_night(14, ["text"], slower=1.5, **NO_AUDIO))
+        assert set(statuses(slow).values()) == {Status.UNCONFIRMED}
+
+
+def test_a_chat_is_gated_by_both():
+    both = ["text", "audio"]
+    with made.history_of([chat_night(number, both) for number in range(1, 13)]) as history:
+        result = gate_night(history, chat_night(13, both, slower=1.5))
+    found = statuses(result)
+    assert list(found) == ["ttfp_ms", "rtf", "audio_per_s", "ttft_ms", "tpot_ms", "tokens_per_s"]
+    assert {name for name, status in found.items() if status is Status.PASS} == {"ttfp_ms", "rtf", "audio_per_s"}
+
+
+def test_a_young_series_says_what_cut_it_off(past):
+    """A new driver begins a new series: "too little history" alone would be a riddle."""
+    result = gate_night(past, made.night(13, keys={"hardware.gpus": ["NVIDIA H100, driver 570"]}))
+    assert result.exit_code == 2 and "0 of 10 valid nights" in reasons(result)
+    assert result.notes == (
+        "a young series, as tonight was made otherwise than runs/12 of 2026-01-12T02:00:00Z (then | now): "
+        'hardware.gpus: null | ["NVIDIA H100, driver 570"]',
+    )
+    assert gate_night(past, made.night(13)).notes == (), "that of the others is as old as it has to be"
+
+
+def test_a_first_night_and_other_scenarios_say_nothing_of_the_kind(past):
+    assert gate_night(past, made.night(13, scenario="other")).notes == ()
+    with History(None) as empty:
+        assert gate_night(empty, made.night(1)).notes == ()
+
+
+def test_a_rate_search_cannot_be_gated(past):
+    night = made.night(13, keys={"load.kind": "rate_search"})
+    with pytest.raises(ConfigError, match=r"tries other rates every night; gate load=open_loop"):
+        gate_night(past, night)
+    assert len(past.series()) == 1, "it is not in the history either"
+
+
+def test_a_setting_that_an_older_version_did_not_know_is_no_change(past):
+    assert gate_night(past, made.night(13, settings={"reference.join_every_frames": 6})).notes == ()
+    (note,) = gate_night(past, made.night(14, settings={"reference.join_every_frames": 4})).notes
+    assert note.endswith("reference.join_every_frames: 6 → 4")

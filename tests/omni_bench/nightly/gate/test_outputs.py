@@ -1,0 +1,145 @@
+"""gate.json, junit.xml, annotations, the step summary and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import night_factory as made
+import pytest
+
+from omni_bench.nightly.gate.document import to_document
+from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
+from omni_bench.nightly.gate.junit import render_junit
+from omni_bench.nightly.gate.markdown import HEADERS, render_gate, series_rows, verdict_line
+from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.history.records import Role
+
+NASTY = "bad | <b>audio</b>\x00\x1b[31m ::error::\nnext % line, a:b"
+
+
+@pytest.fixture
+def regression():
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.2)
+    with made.history_of(made.nights(12)) as history:
+        yield gate_night(history, made.night(13, slower=1.2), rerun=rerun)
+
+
+@pytest.fixture
+def broken():
+    with made.history_of(made.nights(12)) as history:
+        yield gate_night(history, made.night(13, faulty=1, level_reasons=(NASTY,), faults=("reference.fault=x",)))
+
+
+@pytest.fixture
+def young():
+    with made.history_of([]) as history:
+        yield gate_night(history, made.night(1))
+
+
+def cases(result):
+    root = ElementTree.fromstring(render_junit(result))
+    return root, {f"{case.get('classname')}/{case.get('name')}": case for case in root.iter("testcase")}
+
+
+def test_junit_of_a_regression(regression):
+    root, found = cases(regression)
+    assert root[0].attrib["tests"] == "5" and root[0].attrib["failures"] == "3"
+    assert set(found) == {
+        "qwen3_tts.integrity/run",
+        "qwen3_tts.integrity/c = 1",
+        *(f"qwen3_tts.c = 1/{metric}" for metric in ("ttfp_ms", "rtf", "audio_per_s")),
+    }
+    failure = found["qwen3_tts.c = 1/rtf"].find("failure")
+    assert failure.get("type") == "REGRESSION" and "reproduced" in failure.text
+    assert found["qwen3_tts.integrity/run"].find("failure") is None
+
+
+def test_junit_of_a_broken_night_survives_any_text(broken):
+    root, found = cases(broken)
+    assert root[0].attrib["failures"] == "1" and root[0].attrib["errors"] == "0"
+    assert "<b>audio</b>\ufffd" in found["qwen3_tts.integrity/c = 1"].find("failure").get("message")
+    assert "reference.fault=x" in found["qwen3_tts.integrity/run"].find("system-out").text
+
+
+def test_junit_of_no_measurement_and_of_inconclusive(young):
+    root, found = cases(young)
+    assert root[0].attrib["skipped"] == "3" and "too little history" in next(
+        case.find("skipped").get("message") for name, case in found.items() if name.endswith("/rtf")
+    )
+    with made.history_of([]) as history:
+        root, _ = cases(gate_night(history, made.night(1, reasons=("the run was interrupted",))))
+    assert root[0].attrib["errors"] == "1" and root[0].attrib["failures"] == "0"
+
+
+def test_annotations_are_one_line_each_and_cannot_be_broken_out_of(broken, regression):
+    lines = annotations(broken)
+    error = next(line for line in lines if line.startswith("::error"))
+    assert "\n" not in error and "%0Anext %25 line, a:b" in error
+    assert error.startswith("::error title=hard failure%2C c = 1::")
+    assert any(line.startswith("::warning") and "reference.fault=x" in line for line in lines)
+    assert sum(line.startswith("::error title=regression") for line in annotations(regression)) == 3
+
+
+def test_a_plain_pass_says_nothing():
+    with made.history_of(made.nights(12)) as history:
+        assert annotations(gate_night(history, made.night(13))) == []
+
+
+def test_the_summary_is_added_to_what_is_there(tmp_path):
+    path = tmp_path / "summary.md"
+    path.write_text("before\n")
+    append_summary("now", {"GITHUB_STEP_SUMMARY": str(path)})
+    append_summary("nothing", {})
+    append_summary("nothing", {"GITHUB_STEP_SUMMARY": ""})
+    assert path.read_text() == "before\nnow\n"
+    assert in_actions({"GITHUB_ACTIONS": "true"}) and not in_actions({})
+
+
+def test_the_page(regression, broken, young):
+    page = render_gate(regression)
+    assert page.startswith("## ❌ omni-bench gate: REGRESSION\n") and "| rtf " in page and "second run" in page
+    assert "12 valid nights before this one" in page and "none was set" in page
+    page = render_gate(broken)
+    assert "⛔ omni-bench gate: HARD FAILURE" in page and "makes no performance claim" in page
+    assert "<b>" not in page and "\x1b" not in page
+    assert "INCONCLUSIVE" in render_gate(young) and "n/a" in render_gate(young)
+    assert verdict_line(young).startswith("INCONCLUSIVE (exit 2): qwen3_tts,") and "0 valid nights" in verdict_line(
+        young
+    )
+
+
+def test_rows(regression):
+    rows = series_rows(regression)
+    assert all(len(row) == len(HEADERS) for row in rows)
+    assert rows[0][:3] == ["ttfp_ms", "c = 1", "72.3 ms"] and rows[0][6] == "REGRESSION"
+    assert rows[0][3].endswith("] ms") and rows[2][2].endswith(" s/s") and rows[2][3].endswith("] s/s")
+    assert rows[1][2] == "0.361" and rows[1][3].endswith("]"), "a ratio has no unit"
+    assert float(rows[0][4].removesuffix(" %")) == pytest.approx(20, abs=2)
+
+
+def test_the_document_is_json_and_has_everything(regression, broken):
+    document = json.loads(json.dumps(to_document(regression), allow_nan=False))
+    assert document["outcome"] == "REGRESSION" and document["exit_code"] == 1 and document["nights"] == 12
+    rtf = next(one for one in document["series"] if one["metric"] == "rtf")
+    assert rtf["status"] == "REGRESSION" and rtf["expected"]["nights"] == 12 and rtf["alarm"]["kind"] == "acute"
+    assert document["second_run"]["run_id"] and not document["second_run_stands_for_the_night"]
+    assert document["pinned"] is None and document["baseline"] is None
+    assert to_document(broken)["integrity"][1]["failures"] == [NASTY]
+
+
+def test_rows_of_nothing_are_missing_and_not_zero(young):
+    assert all(row[3:6] == ["n/a", "n/a", "n/a"] for row in series_rows(young))
+    with made.history_of(made.nights(12)) as history:
+        rows = series_rows(gate_night(history, made.night(13, rtf=None)))
+    rtf = next(row for row in rows if row[0] == "rtf")
+    assert rtf[2:6] == ["n/a", "n/a", "n/a", "n/a"] and rtf[6] == "INCONCLUSIVE" and "no value tonight" in rtf[7]
+
+
+def test_the_table_lines_up_whatever_a_reason_says(regression):
+    nasty = replace(regression.series[0], reason=NASTY + " | x")
+    page = render_gate(replace(regression, series=(nasty, *regression.series[1:])))
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert len(rows) == 5 and {len(re.split(r"(?<!\\)\|", row)) for row in rows} == {len(HEADERS) + 2}

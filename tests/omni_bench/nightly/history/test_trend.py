@@ -1,0 +1,74 @@
+"""Trends, their table and plots."""
+
+from __future__ import annotations
+
+import night_factory as made
+import pytest
+
+from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.plots import draw_trends
+from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
+from omni_bench.nightly.history.trend import commit_range, trends
+
+
+@pytest.fixture
+def runs():
+    """Twenty nights, a loss of 10 % from the thirteenth on, and a broken night."""
+    good = [made.night(number, slower=1.1 if number > 12 else 1.0) for number in range(1, 21)]
+    broken = made.night(16, hour=3, faulty=1, level_reasons=("1 of 32 gave invalid audio",))
+    return sorted([*good, broken], key=lambda run: run.started_utc)
+
+
+def test_a_change_has_its_night_and_commits(runs):
+    by_metric = {trend.series.metric: trend for trend in trends(runs)}
+    assert set(by_metric) == {"ttfp_ms", "rtf", "audio_per_s"}
+    for metric, trend in by_metric.items():
+        (change,) = trend.changes
+        assert change.night.started_utc.startswith("2026-01-13") and change.worse
+        assert change.commits == (made.commit_of(12), made.commit_of(13))
+        assert change.point.change == pytest.approx(-0.09 if metric == "audio_per_s" else 0.1, abs=0.01)
+        assert trend.segment[1] == 8 and len(trend.series.logs) == 20
+    assert by_metric["rtf"].segment[0] == pytest.approx(0.33, rel=0.01)
+
+
+def test_against_the_baseline(runs):
+    baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
+    rtf = next(trend for trend in trends(runs, baseline) if trend.series.metric == "rtf")
+    assert rtf.against_baseline == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_table(runs):
+    rows = trend_rows(trends(runs))
+    assert all(len(row) == len(HEADERS) for row in rows)
+    rtf = dict(zip(HEADERS, rows[1], strict=True))
+    assert rtf["metric"] == "rtf" and rtf["nights"] == "20" and rtf["segment"] == "8 nights"
+    assert (
+        rtf["change points"].startswith("2026-01-13 +") and "worse (000c000c000c..000d000d000d)" in rtf["change points"]
+    )
+    assert [dict(zip(HEADERS, row, strict=True))["last"].partition(" ")[2] for row in rows] == ["ms", "", "s/s"]
+    assert "21 nights" in heading(runs) and "1 of them invalid and left out" in heading(runs)
+
+
+def test_a_trend_without_nights():
+    assert trends([]) == []
+
+
+def test_lines(runs):
+    alarm = Alarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
+    assert alarm_lines([alarm], runs) == ["2026-01-15: drift rtf c = 1 +10.0 % since 2026-01-13"]
+    assert "none was set" in baseline_line(None)
+    baseline = Baseline("s", "2026-01-05T00:00:00Z", "why", (runs[0],))
+    assert runs[0].run_id[:12] in baseline_line(baseline) and "(why)" in baseline_line(baseline)
+
+
+def test_commit_ranges():
+    assert commit_range(("a" * 40, "b" * 40)) == "aaaaaaaaaaaa..bbbbbbbbbbbb"
+    assert commit_range(("a" * 40, "a" * 40)) == "same commit aaaaaaaaaaaa"
+    assert commit_range((None, None)) == "unknown..unknown"
+
+
+def test_plots(runs, tmp_path):
+    baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
+    paths = draw_trends(runs, trends(runs, baseline), tmp_path, baseline)
+    assert [path.name.rpartition("-")[2] for path in paths] == ["ttfp_ms.png", "rtf.png", "audio_per_s.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)

@@ -1,0 +1,109 @@
+"""Prompts that are read together, and rows that leave together, against the eager batch: without a GPU.
+
+Triton's interpreter runs the kernels of a prompt, and what would be a graph is run again; the step is the eager one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_model import INTERPRETED, MAX_SEQ_LEN, small_config
+
+from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.loading.random_weights import random_model
+from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Prompt
+from reference_impl.settings import ServerSettings
+
+pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
+from reference_impl.engine.cuda.batch import FullStepBatch
+from reference_impl.engine.cuda.prefill import COUNTS, LENGTHS, MOST, PromptGraphs
+
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
+HIDDEN = 96
+
+
+class RunAgain:
+    """What a captured call would be."""
+
+    def __init__(self, prompts: PromptGraphs, key: tuple[int, int], calls: list[tuple[int, int]]):
+        self.prompts, self.key, self.calls = prompts, key, calls
+
+    def replay(self) -> None:
+        self.calls.append(self.key)
+        self.prompts._run(*self.key)
+
+
+class UncapturedPrompts(PromptGraphs):
+    def __init__(self, batch: DecodeBatch):
+        self._talker, self._cache, self._hidden = batch.model.talker, batch._cache, batch._hidden
+        self.longest = max(length for length in LENGTHS if length <= MAX_SEQ_LEN)
+        self._embeds = batch._hidden.new_zeros(MOST * self.longest, HIDDEN)
+        self._where = torch.zeros(3, MOST, dtype=torch.long)
+        self.calls: list[tuple[int, int]] = []
+        self._graphs = {
+            (count, length): RunAgain(self, (count, length), self.calls) for count in COUNTS for length in LENGTHS
+        }
+
+
+class UncapturedBatch(FullStepBatch):
+    """Gathers as the batch of one graph does, and steps as the eager one."""
+
+    ahead = False
+
+    def __init__(self, model, settings, max_frames, pad):
+        DecodeBatch.__init__(self, model, settings, max_frames, pad)
+        self._active = torch.zeros(settings.max_batch, dtype=torch.long)
+        self._prompts = UncapturedPrompts(self)
+        self.gathers, self._joining, self._entering = True, [], []
+
+    def step(self) -> np.ndarray:
+        self._read_prompts()
+        return DecodeBatch.step(self)
+
+
+def enter(batch: DecodeBatch, seed: int, length: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    embeds, trailing = (torch.randn(count, HIDDEN, generator=generator) for count in (length, seed % 4))
+    row = batch.join(request_uniforms(seed, 20 + seed, 16))
+    batch.enter(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
+
+
+def test_codes_equal_eager_float32() -> None:
+    model = random_model(small_config(HIDDEN), torch.device("cpu"), torch.float32, MAX_SEQ_LEN, 64, seed=1)
+    settings = ServerSettings(device="cpu", max_batch=8, max_seq_len=MAX_SEQ_LEN, recorded=False)
+    codes = []
+    for kind in (DecodeBatch, UncapturedBatch):
+        batch = kind(model, settings, 30, torch.full((HIDDEN,), 0.1))
+        with torch.inference_mode():
+            for seed, length in enumerate((10, 40, 12, 5, 8)):
+                enter(batch, seed, length)
+            spoken = [batch.step() for _ in range(2)]
+            assert batch.leave_all([0, 3]) == {0: 4}
+            enter(batch, 6, 33)
+            enter(batch, 7, MAX_SEQ_LEN - 20)  # longer than any graph
+            spoken += [batch.step() for _ in range(2)]
+            assert batch.leave_all([1, 0, 4]) == {0: 2, 1: 3}
+            spoken += [batch.step() for _ in range(2)]
+        codes.append(spoken)
+    for want, got in zip(*codes, strict=True):
+        np.testing.assert_array_equal(want, got)
+    # prompts of like lengths share a call, and none is padded to another's length
+    assert batch._prompts.calls == [(4, 32), (1, 64), (1, 64)]
+    assert batch._active.tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_positions_that_begin_again_are_read_as_they_are_float32() -> None:
+    """The tiny voice's prompt ends at position 0: graphs, whose positions count up, would begin before the table."""
+    model = random_model(small_config(HIDDEN), torch.device("cpu"), torch.float32, MAX_SEQ_LEN, 64, seed=1)
+    settings = ServerSettings(device="cpu", max_batch=2, max_seq_len=MAX_SEQ_LEN, recorded=False)
+    codes = []
+    for kind in (DecodeBatch, UncapturedBatch):
+        batch = kind(model, settings, 30, None)
+        with torch.inference_mode():
+            embeds = torch.randn(12, HIDDEN, generator=torch.Generator().manual_seed(1))
+            prompt = Prompt(embeds, torch.tensor([*range(11), 0]), 1)
+            batch.enter(batch.join(request_uniforms(0, 20, 16)), prompt, 1000, None, 0)
+            codes.append([batch.step() for _ in range(3)])
+    np.testing.assert_array_equal(*codes)
