@@ -9,6 +9,7 @@ requests are running.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -17,15 +18,24 @@ from torch import Tensor
 
 from omni_bench.errors import EngineError
 from reference_impl.loading.checkpoint import Model
+from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.kv_cache import SlotCache
 from reference_impl.model.predictor_strategies import STRATEGIES, FrameStrategy, KvCacheStrategy, expand, recorded_frame
 from reference_impl.model.sampling import effective_sampling, penalise, predictor_draw, talker_draw
 from reference_impl.model.transfers import to_device
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import Prompt, Segment
 from reference_impl.settings import ServerSettings
 
 # attended positions are rounded up to a multiple of this, so that the allocator sees few sizes
 SPAN_STEP = 32
+
+NewStrategy = Callable[[CodePredictor, ServerSettings, Callable[[], int]], FrameStrategy]
+"""Makes the code predictor's strategy; the last argument tells how many slots are taken."""
+
+
+def chosen_strategy(predictor: CodePredictor, settings: ServerSettings, active: Callable[[], int]) -> FrameStrategy:
+    """The strategy that ``reference.predictor`` names."""
+    return STRATEGIES[settings.predictor](predictor, settings.max_batch)
 
 
 class DecodeBatch:
@@ -47,7 +57,14 @@ class DecodeBatch:
     ahead: ClassVar[bool] = False
     gathers: bool = False
 
-    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+    def __init__(
+        self,
+        model: Model,
+        settings: ServerSettings,
+        max_frames: int,
+        pad: Tensor | None = None,
+        new_strategy: NewStrategy = chosen_strategy,
+    ):
         talker = model.config.talker.transformer
         rows, device = settings.max_batch, model.device
         self.model, self.settings = model, settings
@@ -60,7 +77,7 @@ class DecodeBatch:
         sampling = effective_sampling(model.config.sampling, settings)
         self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
         self._penalty = sampling.repetition_penalty
-        self._strategy = self._new_strategy()
+        self._strategy = new_strategy(model.predictor, settings, lambda: self.count)
         # only the plain strategy keeps nothing of its own between two frames
         plain = settings.recorded and device.type == "cpu" and type(self._strategy) is KvCacheStrategy
         self._recorded = recorded_frame(model.predictor, self._draw_rest) if plain else None
@@ -140,6 +157,10 @@ class DecodeBatch:
         number = None if uniform is None else self._uniforms.new_tensor([uniform])
         self._code0[rows] = self._draw(hidden[None], rows, number)
 
+    def room(self, segment: Segment) -> int:
+        """The most frames that a segment may take."""
+        return min(segment.max_frames, self.max_length - segment.length)
+
     def step(self) -> np.ndarray:
         """One frame for every row: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
         model = self.model
@@ -169,9 +190,6 @@ class DecodeBatch:
     def _read_prompt(self, row: int, prompt: Prompt) -> Tensor:
         """A prompt into a row's cache -> its last state [H]."""
         return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
-
-    def _new_strategy(self) -> FrameStrategy:
-        return STRATEGIES[self.settings.predictor](self.model.predictor, self.settings.max_batch)
 
     def _complete(self, rows: slice) -> Tensor:
         """The 16 codes of each row's frame [B, 16], of which codebook 0 was drawn a step before."""

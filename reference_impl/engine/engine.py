@@ -11,18 +11,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from omni_bench.errors import EngineError
-from reference_impl.engine.chunking import ChunkSchedule
-from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
-from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.engine.execution import audio_stage, execution_class
+from reference_impl.engine.code2wav_worker import AudioJob
 from reference_impl.engine.request_state import Counters, Running
 from reference_impl.engine.scheduler import PREFILL_BUDGET_S, PREFILLS_PER_STEP, Rows, WaitingLine
+from reference_impl.engine.stages import Stages, stages_for
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -38,7 +37,6 @@ from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import MAX_FRAMES, Origin, describe_weights
 from reference_impl.model.sampling import request_uniforms, segment_uniform
 from reference_impl.model.transfers import use_device
-from reference_impl.prompt.builder import Segment
 from reference_impl.prompt.for_model import prompt_builder
 from reference_impl.settings import ServerSettings
 
@@ -46,17 +44,10 @@ log = logging.getLogger("reference_impl.engine.engine")
 
 
 class Engine(EngineLike):
-    """Implements :class:`reference_impl.engine_api.EngineLike`.
+    """Implements :class:`reference_impl.engine_api.EngineLike`. ``stages``: None for those that the settings choose."""
 
-    ``batch_class`` and ``audio_class`` are its two stages; ``fault`` is what is broken in a subclass
-    of :mod:`reference_impl.faults` (None: nothing).
-    """
-
-    fault: ClassVar[str | None] = None
-    batch_class: ClassVar[type[DecodeBatch]] = DecodeBatch
-    audio_class: ClassVar[type[AudioWorker]] = AudioWorker
-
-    def __init__(self, model: Model, settings: ServerSettings, origin: Origin):
+    def __init__(self, model: Model, settings: ServerSettings, origin: Origin, stages: Stages | None = None):
+        stages = stages or stages_for(settings)
         self.model, self.settings = model, settings
         self.model_name = model.config.name
         self.sample_rate_hz = model.config.sample_rate_hz
@@ -67,11 +58,11 @@ class Engine(EngineLike):
         self._wake = threading.Condition()
         self._stopping = False
         self._failure: Exception | None = None
-        batch_class = execution_class(settings) if self.batch_class is DecodeBatch else self.batch_class
-        self._batch = batch_class(model, settings, MAX_FRAMES, self._prompts.pad)
-        new_audio = audio_stage(settings) if self.audio_class is AudioWorker else self.audio_class
+        self.fault = stages.fault
+        self._batch = stages.batch(model, settings, MAX_FRAMES, self._prompts.pad)
+        self._new_schedule = partial(stages.chunks, settings, 1.0 / model.config.frame_rate_hz)
         # twice the rows: a request whose last audio is still being decoded does not keep its row
-        self._audio = new_audio(model, 2 * settings.max_batch, self._fail)
+        self._audio = stages.code2wav(model, 2 * settings.max_batch, self._fail)
         self._waiting = WaitingLine(settings, self._batch.gathers)
         self._rows = Rows(self._batch, self._wake)
         self._draining: set[Running] = set()  # left the batch, last audio not yet out
@@ -94,7 +85,7 @@ class Engine(EngineLike):
             on_event,
             segments,
             min(request.max_new_tokens or MAX_FRAMES, MAX_FRAMES),
-            self._schedule(),
+            self._new_schedule(),
         )
         with self._wake:
             if self._stopping or not self._thread.is_alive():
@@ -204,7 +195,7 @@ class Engine(EngineLike):
             if running is None:
                 break
             positions += running.segments[0].length
-            most = min(running.max_frames, sum(self._room(segment) for segment in running.segments))
+            most = min(running.max_frames, sum(self._batch.room(segment) for segment in running.segments))
             uniforms = request_uniforms(running.request.seed, most + 1, self.model.config.predictor.num_code_groups)
             running.row = self._batch.join(uniforms)
             entering.append(running)
@@ -278,18 +269,8 @@ class Engine(EngineLike):
         ended = next_code0 == self.model.config.talker.codec_eos_id
         if segment.forced_frames is not None:
             ended = running.segment_frames >= segment.forced_frames
-        if running.advance(ended, self._room(segment)):
+        if running.advance(ended, self._batch.room(segment)):
             self._prefill(running)
-
-    def _schedule(self) -> ChunkSchedule:
-        settings, frame_s = self.settings, 1.0 / self.model.config.frame_rate_hz
-        # where a chunk ends must not depend on the pace: a sample's rounding does on the chunk it is in
-        growth = "double" if settings.deterministic else settings.chunk_growth
-        return ChunkSchedule(settings.first_chunk_frames, settings.chunk_frames, frame_s, growth)
-
-    def _room(self, segment: Segment) -> int:
-        """The most frames that a segment may take."""
-        return min(segment.max_frames, self._batch.max_length - segment.length)
 
     def _speak(self, running: Running, job: AudioJob) -> None:
         """Hand a chunk of a request to Code2Wav."""

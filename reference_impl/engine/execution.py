@@ -1,15 +1,12 @@
-"""The execution ladder: what runs a step and Code2Wav (``reference.graphs``, ``reference.buffers``).
+"""The execution ladder: batches that run a step in other ways (``reference.graphs``, ``reference.buffers``).
 
 One result, rising speed: codes through the host at every draw (what servers did first);
 everything on the device; the two halves of a layer compiled by torch.compile; the code
 predictor and the talker in one CUDA graph each; the whole step in one graph of fused kernels
-(``fast/``). Everything but the last keeps PyTorch's kernels.
+(``cuda/``). Everything but the last keeps PyTorch's kernels.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import torch
@@ -17,51 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omni_bench.errors import ConfigError
-from reference_impl.engine.code2wav_worker import AudioWorker
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.loading.checkpoint import Model
 from reference_impl.model.kv_cache import CacheView
 from reference_impl.model.layers import DecoderLayer, attend, rotate
 from reference_impl.model.predictor_strategies import bucket
 from reference_impl.model.sampling import Draw
-from reference_impl.settings import BUFFERS, CODE2WAV_GRAPHS, GRAPHS, ServerSettings
-
-
-def execution_class(settings: ServerSettings) -> type[DecodeBatch]:
-    """The decode batch for these settings. Raises ConfigError for settings that do not go together."""
-    if settings.graphs not in GRAPHS:
-        raise ConfigError(f"reference.graphs={settings.graphs!r} is unknown; valid: {', '.join(GRAPHS)}")
-    if settings.buffers not in BUFFERS:
-        raise ConfigError(f"reference.buffers={settings.buffers!r} is unknown; valid: {', '.join(BUFFERS)}")
-    if settings.buffers == "host_roundtrip":
-        if settings.graphs != "off":
-            raise ConfigError(
-                f"reference.buffers=host_roundtrip waits for the host at every draw, which a graph cannot: "
-                f"reference.graphs={settings.graphs!r} needs buffers=device"
-            )
-        return HostRoundtripBatch
-    if settings.graphs == "full_step":
-        if not torch.cuda.is_available():
-            raise ConfigError(
-                "reference.graphs='full_step' needs a CUDA device, which PyTorch does not see; valid: off"
-            )
-        try:
-            # Triton comes with CUDA builds of PyTorch only
-            from reference_impl.engine.cuda.batch import FullStepBatch
-        except ImportError as error:
-            raise ConfigError(f"reference.graphs='full_step' needs Triton 3.6 or later: {error}") from None
-        return FullStepBatch
-    return {"off": DecodeBatch, "compile": CompiledBatch, "cuda_graph": StageGraphBatch}[settings.graphs]
-
-
-def audio_stage(settings: ServerSettings) -> Callable[[Model, int, Callable[[Exception], None]], AudioWorker]:
-    """What makes the Code2Wav worker for these settings, with the arguments of :class:`AudioWorker`."""
-    if settings.graphs not in CODE2WAV_GRAPHS:
-        return AudioWorker
-    from reference_impl.engine.cuda.audio import GraphAudioWorker
-
-    frames = max(settings.first_chunk_frames, settings.chunk_frames)
-    return partial(GraphAudioWorker, rows=settings.max_batch, frames=frames)
+from reference_impl.settings import ServerSettings
 
 
 class ThroughHost:

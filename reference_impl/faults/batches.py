@@ -3,53 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.faults.predictor import (
-    HostRoundTrip,
-    NonCausalWindow,
-    SharedGraphPool,
-    SharedProjectionBuffer,
-    SlowAttribute,
-    StaleRows,
-)
 from reference_impl.loading.checkpoint import Model
-from reference_impl.model.predictor_strategies import FrameStrategy, expand
+from reference_impl.model.predictor_strategies import expand
 from reference_impl.model.sampling import request_uniforms
+from reference_impl.prompt.builder import Segment
 from reference_impl.settings import ServerSettings
-
-
-class SharedProjectionBatch(DecodeBatch):
-    """``shared_proj_buf``: see :class:`SharedProjectionBuffer`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return SharedProjectionBuffer(self.model.predictor, lambda: self.count)
-
-
-class NonCausalBatch(DecodeBatch):
-    """``noncausal_mask``: see :class:`NonCausalWindow`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return NonCausalWindow(self.model.predictor, self.settings.max_batch)
-
-
-class StaleRowsBatch(DecodeBatch):
-    """``stale_rows``: see :class:`StaleRows`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return StaleRows(self.model.predictor, self.settings.max_batch)
-
-
-class GraphPoolBatch(DecodeBatch):
-    """``graph_pool``: see :class:`SharedGraphPool`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return SharedGraphPool(self.model.predictor, self.settings.max_batch, lambda: self.count)
 
 
 class BroadcastBatch(DecodeBatch):
@@ -96,14 +60,21 @@ class EndlessBatch(DecodeBatch):
     """``stop_missed`` (vllm-omni issue 5889): the end token is among the suppressed control ids.
 
     Ids that are no sound must not be drawn, and a range one too wide takes the end with it: the
-    talker babbles on behind its text. Wrong at every concurrency.
+    talker babbles on behind its text. The cap that would end a request hangs too high as well. Wrong at
+    every concurrency.
     """
+
+    CAP_FACTOR = 3
 
     def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
         super().__init__(model, settings, max_frames, pad)
         talker = model.config.talker
         no_sound = torch.arange(talker.codec_vocab_size, device=model.device) >= model.config.code2wav.codebook_size
         self._suppressed = no_sound
+
+    def room(self, segment: Segment) -> int:
+        """See :meth:`DecodeBatch.room`."""
+        return min(self.CAP_FACTOR * segment.max_frames, self.max_length - segment.length)
 
 
 class SerialBatch(DecodeBatch):
@@ -123,20 +94,6 @@ class SerialBatch(DecodeBatch):
         return codes
 
 
-class RoundTripBatch(DecodeBatch):
-    """``host_roundtrip``: see :class:`HostRoundTrip`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return HostRoundTrip(super()._new_strategy())
-
-
-class SlowAttributeBatch(DecodeBatch):
-    """``slow_attribute``: see :class:`SlowAttribute`."""
-
-    def _new_strategy(self) -> FrameStrategy:
-        return SlowAttribute(super()._new_strategy(), self.model.predictor)
-
-
 class SlowBatch(DecodeBatch):
     """``slow_5``, ``slow_8`` and any other ``slow_N``: a step takes a ``share`` longer than it would.
 
@@ -144,11 +101,11 @@ class SlowBatch(DecodeBatch):
     next one, so that the mean is exact whatever the timer's resolution.
     """
 
-    share: ClassVar[float]
-
-    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
+    def __init__(
+        self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None, *, share: float
+    ):
         super().__init__(model, settings, max_frames, pad)
-        self.owed_s = 0.0
+        self.share, self.owed_s = share, 0.0
 
     def step(self) -> np.ndarray:
         """See :meth:`DecodeBatch.step`."""
@@ -160,8 +117,3 @@ class SlowBatch(DecodeBatch):
             time.sleep(self.owed_s)
             self.owed_s -= time.perf_counter() - ended
         return frames
-
-
-def slow_batch(percent: int) -> type[SlowBatch]:
-    """The class of ``slow_<percent>``."""
-    return type(f"Slow{percent}Batch", (SlowBatch,), {"share": percent / 100, "__doc__": f"``slow_{percent}``."})

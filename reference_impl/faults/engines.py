@@ -1,4 +1,4 @@
-"""The engine of each fault: a subclass with another stage, or with a mistake of its own."""
+"""The engine of each fault: another stage, or a mistake in the engine itself."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine.chunking import ChunkSchedule
-from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
-from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.code2wav_worker import AudioJob
+from reference_impl.engine.decode_batch import DecodeBatch, NewStrategy, chosen_strategy
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.request_state import Running
+from reference_impl.engine.stages import Stages
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
-from reference_impl.faults import audio, batches
+from reference_impl.faults import audio, batches, predictor
 from reference_impl.faults.catalogue import fault_called, slow_percent
-from reference_impl.loading.checkpoint import Model
-from reference_impl.loading.from_settings import Origin
-from reference_impl.prompt.builder import Segment
 from reference_impl.settings import ServerSettings
 
 log = logging.getLogger("reference_impl.faults")
@@ -36,9 +36,9 @@ class NeighbourSlotEngine(Engine):
 
     CHUNKS_BEHIND = 3
 
-    def __init__(self, model: Model, settings: ServerSettings, origin: Origin):
+    def __init__(self, *args: Any):
         self._behind: dict[Running, deque[AudioJob]] = {}
-        super().__init__(model, settings, origin)
+        super().__init__(*args)
 
     def _speak(self, running: Running, job: AudioJob) -> None:
         behind = self._behind.setdefault(running, deque())
@@ -67,10 +67,10 @@ class ReferenceBleedEngine(Engine):
     need not be able to follow).
     """
 
-    def __init__(self, model: Model, settings: ServerSettings, origin: Origin):
+    def __init__(self, *args: Any):
         self._references: dict[str, str] = {}  # of requests in flight, oldest first
         self._references_lock = threading.Lock()
-        super().__init__(model, settings, origin)
+        super().__init__(*args)
         self.capabilities = replace(self.capabilities, clones=True)  # the server then passes references on
 
     def submit(self, request: SpeechRequest, on_event: Callable[[Event], None]) -> None:
@@ -97,60 +97,45 @@ class ReferenceBleedEngine(Engine):
             self._references.pop(request_id, None)
 
 
-class EndlessEngine(Engine):
-    """``stop_missed``: see :class:`batches.EndlessBatch`; the net below it hangs too low."""
-
-    batch_class = batches.EndlessBatch
-    CAP_FACTOR = 3
-
-    def _room(self, segment: Segment) -> int:
-        return min(self.CAP_FACTOR * segment.max_frames, self.settings.max_seq_len - segment.length)
-
-
-class LateFirstChunkEngine(Engine):
+def steady_chunks(settings: ServerSettings, frame_s: float) -> ChunkSchedule:
     """``late_first_chunk`` (vllm-omni PR 1930): there is one size of chunk, the steady one."""
-
-    def _schedule(self) -> ChunkSchedule:
-        steady = self.settings.chunk_frames
-        return ChunkSchedule(steady, steady, 1.0 / self.model.config.frame_rate_hz)
+    return ChunkSchedule(settings.chunk_frames, settings.chunk_frames, frame_s)
 
 
-BATCHES: dict[str, type[DecodeBatch]] = {
-    "shared_proj_buf": batches.SharedProjectionBatch,
-    "broadcast_add": batches.BroadcastBatch,
-    "noncausal_mask": batches.NonCausalBatch,
-    "stale_rows": batches.StaleRowsBatch,
-    "graph_rng": batches.FrozenRandomBatch,
-    "graph_pool": batches.GraphPoolBatch,
-    "host_roundtrip": batches.RoundTripBatch,
-    "slow_attribute": batches.SlowAttributeBatch,
-    "serial_predictor": batches.SerialBatch,
+def _predictor(make: NewStrategy) -> dict[str, Any]:
+    return {"batch": partial(DecodeBatch, new_strategy=make)}
+
+
+STAGES: dict[str, dict[str, Any]] = {
+    "shared_proj_buf": _predictor(lambda p, settings, active: predictor.SharedProjectionBuffer(p, active)),
+    "noncausal_mask": _predictor(lambda p, settings, active: predictor.NonCausalWindow(p, settings.max_batch)),
+    "stale_rows": _predictor(lambda p, settings, active: predictor.StaleRows(p, settings.max_batch)),
+    "graph_pool": _predictor(lambda p, settings, active: predictor.SharedGraphPool(p, settings.max_batch, active)),
+    "host_roundtrip": _predictor(lambda *given: predictor.HostRoundTrip(chosen_strategy(*given))),
+    "slow_attribute": _predictor(lambda p, *more: predictor.SlowAttribute(chosen_strategy(p, *more), p)),
+    "broadcast_add": {"batch": batches.BroadcastBatch},
+    "graph_rng": {"batch": batches.FrozenRandomBatch},
+    "serial_predictor": {"batch": batches.SerialBatch},
+    "stop_missed": {"batch": batches.EndlessBatch},
+    "pinned_alias": {"code2wav": audio.PinnedAliasWorker},
+    "payload_view": {"code2wav": audio.PayloadViewWorker},
+    "lost_left_context": {"code2wav": audio.LostContextWorker},
+    "padding_tail": {"code2wav": audio.PaddingTailWorker},
+    "empty_ok": {"code2wav": audio.NoSamplesWorker},
+    "bursty_chunks": {"code2wav": audio.BurstyWorker},
+    "longer_audio": {"code2wav": audio.LongerWorker},
+    "late_first_chunk": {"chunks": steady_chunks},
 }
-WORKERS: dict[str, type[AudioWorker]] = {
-    "pinned_alias": audio.PinnedAliasWorker,
-    "payload_view": audio.PayloadViewWorker,
-    "lost_left_context": audio.LostContextWorker,
-    "padding_tail": audio.PaddingTailWorker,
-    "empty_ok": audio.NoSamplesWorker,
-    "bursty_chunks": audio.BurstyWorker,
-    "longer_audio": audio.LongerWorker,
-}
-ENGINES: dict[str, type[Engine]] = {
-    "neighbour_slot": NeighbourSlotEngine,
-    "ref_bleed": ReferenceBleedEngine,
-    "stop_missed": EndlessEngine,
-    "late_first_chunk": LateFirstChunkEngine,
-}
+"""Fields of :class:`Stages` by the name of the fault."""
+
+ENGINES: dict[str, type[Engine]] = {"neighbour_slot": NeighbourSlotEngine, "ref_bleed": ReferenceBleedEngine}
+"""Mistakes of the engine itself."""
 
 
-def faulty_engine(name: str) -> type[Engine]:
-    """The class of an engine with the fault ``name``; says so in the log. Raises ConfigError for an unknown name."""
+def with_fault(name: str, stages: Stages) -> tuple[type[Engine], Stages]:
+    """The class and the stages of an engine with the fault ``name``; logs a warning. Raises ConfigError if unknown."""
     fault = fault_called(name)
-    base = ENGINES.get(name, Engine)
     percent = slow_percent(name)
-    stages = {
-        "batch_class": batches.slow_batch(percent) if percent else BATCHES.get(name, base.batch_class),
-        "audio_class": WORKERS.get(name, base.audio_class),
-    }
+    broken = {"batch": partial(batches.SlowBatch, share=percent / 100)} if percent else STAGES.get(name, {})
     log.warning("FAULT INJECTED: %s - %s", fault.name, fault.what)
-    return type(base.__name__, (base,), {"fault": name, "__doc__": base.__doc__, **stages})
+    return ENGINES.get(name, Engine), replace(stages, **broken, fault=name)

@@ -1,6 +1,6 @@
 """Mistakes in the code predictor's loop: strategies that compute with the wrong memory, mask or cost.
 
-``active``, where a strategy takes it, answers how many of the rows it is given are requests. A
+``active``, where a strategy takes it, tells how many of the rows it is given are requests. A
 batch of this engine passes the predictor in one call, so a mistake that in other servers needs
 interleaved calls is rebuilt as what such calls would have read. All are built on the re-prefill
 strategies, which those servers use; codes differ from ``kv_cache`` by rounding only.

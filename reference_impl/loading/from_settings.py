@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
-from reference_impl.faults.catalogue import fault_called
 from reference_impl.loading.checkpoint import (
     MAX_REFERENCE_S,
     Model,
@@ -46,7 +45,7 @@ class Origin:
 def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     """Load a checkpoint, or make random weights.
 
-    Raises ConfigError for an unknown preset, device, dtype, strategy, growth of chunks or fault and
+    Raises ConfigError for an unknown preset, device, dtype, strategy or growth of chunks and
     CheckpointError for weights that cannot be loaded.
     """
     if settings.preset not in PRESETS:
@@ -56,8 +55,6 @@ def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     if settings.chunk_growth not in CHUNK_GROWTHS:
         growth, valid = settings.chunk_growth, ", ".join(CHUNK_GROWTHS)
         raise ConfigError(f"reference.chunk_growth={growth!r} is unknown; valid: {valid}")
-    if settings.fault is not None:
-        fault_called(settings.fault)
     device = resolve_device(settings.device)
     use_device(device)
     # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3

@@ -10,7 +10,8 @@ from omni_bench.errors import ConfigError
 from reference_impl.build import build_engine
 from reference_impl.engine.code2wav_worker import AudioWorker
 from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.engine.execution import HostRoundtripBatch, audio_stage, execution_class
+from reference_impl.engine.execution import HostRoundtripBatch
+from reference_impl.engine.stages import batch_stage, code2wav_stage
 from reference_impl.loading.from_settings import load_weights
 from reference_impl.model.sampling import request_uniforms
 from reference_impl.prompt.for_model import prompt_builder
@@ -35,8 +36,8 @@ def test_round_trips_change_nothing() -> None:
 
 
 def test_rungs() -> None:
-    assert execution_class(SETTINGS) is DecodeBatch
-    assert execution_class(ServerSettings(buffers="host_roundtrip")) is HostRoundtripBatch
+    assert batch_stage(SETTINGS) is DecodeBatch
+    assert batch_stage(ServerSettings(buffers="host_roundtrip")) is HostRoundtripBatch
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_rungs() -> None:
 )
 def test_settings_that_make_no_sense(more: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        execution_class(ServerSettings(**more))
+        batch_stage(ServerSettings(**more))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
@@ -60,11 +61,11 @@ def test_graphs_need_cuda(graphs: str) -> None:
 
 
 def test_code2wav_runs_in_graphs_where_the_step_does() -> None:
-    assert audio_stage(SETTINGS) is AudioWorker
-    assert audio_stage(ServerSettings(graphs="compile")) is AudioWorker
+    assert code2wav_stage(SETTINGS) is AudioWorker
+    assert code2wav_stage(ServerSettings(graphs="compile")) is AudioWorker
     pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
     from reference_impl.engine.cuda.audio import GraphAudioWorker
 
     for graphs in ("cuda_graph", "full_step"):
-        made = audio_stage(ServerSettings(graphs=graphs, max_batch=5, first_chunk_frames=2, chunk_frames=16))
+        made = code2wav_stage(ServerSettings(graphs=graphs, max_batch=5, first_chunk_frames=2, chunk_frames=16))
         assert (made.func, made.keywords) == (GraphAudioWorker, {"rows": 5, "frames": 16})

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from reference_impl.engine.engine import Engine
+from reference_impl.engine.stages import stages_for
 from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
-from reference_impl.faults.engines import faulty_engine
+from reference_impl.faults.engines import with_fault
 from reference_impl.loading.from_settings import Origin
 from reference_impl.settings import ServerSettings
 
@@ -110,7 +111,8 @@ def broken(tiny):
     engines = []
 
     def make(name: str) -> Speaker:
-        engines.append(faulty_engine(name)(tiny, SETTINGS, Origin(None, None)))
+        new_engine, stages = with_fault(name, stages_for(SETTINGS))
+        engines.append(new_engine(tiny, SETTINGS, Origin(None, None), stages))
         return Speaker(engines[-1])
 
     yield make

@@ -14,15 +14,18 @@ from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 from reference_impl.build import build_engine
+from reference_impl.engine.code2wav_worker import AudioWorker
+from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.engine import Engine
+from reference_impl.engine.stages import Stages, chunk_schedule
 from reference_impl.faults.catalogue import DETECTORS, FAULT_NAMES, FAULTS, MODEL, SPEED, fault_called
-from reference_impl.faults.engines import BATCHES, ENGINES, WORKERS, faulty_engine
+from reference_impl.faults.engines import ENGINES, STAGES, with_fault
 from reference_impl.http.metrics import ServerMetrics
 from reference_impl.settings import ServerSettings
 
 
 def test_every_entry_has_one_implementation_and_nothing_else_has():
-    implemented = [*BATCHES, *WORKERS, *ENGINES]
+    implemented = [*STAGES, *ENGINES]
     assert sorted([*implemented, "slow_5", "slow_8"]) == sorted(FAULTS)
 
 
@@ -47,7 +50,7 @@ def test_the_catalogue_loads_without_pytorch_and_a_clean_engine_without_the_faul
 def test_an_unknown_name_is_an_error_with_the_valid_ones():
     for attempt in (
         lambda: fault_called("shared_buf"),
-        lambda: faulty_engine("shared_buf"),
+        lambda: with_fault("shared_buf", Stages()),
         lambda: build_engine(ServerSettings(fault="shared_buf")),
     ):
         with pytest.raises(ConfigError, match=r"shared_buf.*shared_proj_buf.*slow_8"):
@@ -66,7 +69,7 @@ def test_the_configuration_takes_every_name_and_no_other():
 
 def test_any_slowdown_can_be_asked_for():
     assert fault_called("slow_23").what == "every step takes 23 % longer" and fault_called("slow_23").kind == SPEED
-    assert faulty_engine("slow_23").batch_class.share == 0.23
+    assert with_fault("slow_23", Stages())[1].batch.keywords == {"share": 0.23}
 
 
 def test_a_fault_is_told_in_the_log_in_health_and_in_metrics(broken, clean, caplog):
@@ -80,9 +83,11 @@ def test_a_fault_is_told_in_the_log_in_health_and_in_metrics(broken, clean, capl
     assert "fault_injected" not in ServerMetrics(lambda: clean.engine).render().decode()
 
 
-def test_a_faulty_class_leaves_the_clean_one_alone():
+def test_a_fault_changes_one_stage_or_the_engine_and_leaves_the_clean_ones_alone():
     for name in FAULTS:
-        kind = faulty_engine(name)
-        assert kind is not Engine and issubclass(kind, Engine) and kind.fault == name
-    assert Engine.fault is None
-    assert (Engine.batch_class.__name__, Engine.audio_class.__name__) == ("DecodeBatch", "AudioWorker")
+        kind, broken = with_fault(name, Stages())
+        changed = [
+            field for field in ("batch", "code2wav", "chunks") if getattr(broken, field) != getattr(Stages(), field)
+        ]
+        assert broken.fault == name and len(changed) + (kind is not Engine) == 1
+    assert Stages() == Stages(DecodeBatch, AudioWorker, chunk_schedule, None)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from reference_impl.engine.decode_batch import DecodeBatch
+from reference_impl.engine.stages import Stages
 from reference_impl.engine_api import AudioChunk
 from reference_impl.faults import batches
 from reference_impl.faults.catalogue import FAULTS, SPEED
-from reference_impl.faults.engines import faulty_engine
+from reference_impl.faults.engines import with_fault
 from reference_impl.settings import ServerSettings
 
 SETTINGS = ServerSettings(max_batch=1, max_seq_len=32)
@@ -105,7 +106,7 @@ def test_a_slow_step_takes_its_share_longer_whatever_the_timer_does(tiny, monkey
 
     monkeypatch.setattr(batches, "time", SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep))
     monkeypatch.setattr(DecodeBatch, "step", step)
-    batch = faulty_engine(name).batch_class(tiny, SETTINGS, 20)
+    batch = with_fault(name, Stages())[1].batch(tiny, SETTINGS, 20)
     for _ in range(100):
         batch.step()
     assert clock.slept == pytest.approx(100 * share, abs=0.1)

@@ -9,7 +9,7 @@ from small_model import FRAMES, enter, needs_cuda, pad_vector, settings, small_m
 
 from omni_bench.errors import ConfigError
 from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.engine.execution import execution_class
+from reference_impl.engine.stages import batch_stage
 from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
@@ -103,7 +103,7 @@ def test_two_steps_under_way() -> None:
 def test_other_rungs_equal_eager(graphs: str) -> None:
     options = settings(3, graphs=graphs)
     codes = []
-    for kind in (DecodeBatch, execution_class(options)):
+    for kind in (DecodeBatch, batch_stage(options)):
         model = small_model()
         batch = kind(model, options, FRAMES, pad_vector(model))
         with torch.inference_mode():
@@ -127,4 +127,4 @@ def test_more_rows_than_kernels_is_refused() -> None:
 
 def test_round_trips_and_graphs_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="buffers=device"):
-        execution_class(ServerSettings(graphs="full_step", buffers="host_roundtrip"))
+        batch_stage(ServerSettings(graphs="full_step", buffers="host_roundtrip"))

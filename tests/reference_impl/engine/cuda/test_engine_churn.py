@@ -21,6 +21,7 @@ from torch import Tensor
 from reference_impl.engine.code2wav_worker import AudioJob, AudioWorker
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.engine import Engine
+from reference_impl.engine.stages import Stages
 from reference_impl.engine_api import AudioChunk, EngineDead, Failed, Finished, QueueFull, SpeechRequest
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import Origin
@@ -102,12 +103,7 @@ class Segmented:
         return [self._prompts.segments(dataclasses.replace(request, text=text))[0] for text in sentences]
 
 
-class EagerEngine(Engine):
-    audio_class = Mute
-
-
-class LateEngine(EagerEngine):
-    batch_class = LateBatch
+EAGER, LATE = Stages(code2wav=Mute), Stages(LateBatch, Mute)
 
 
 class Heard:
@@ -133,14 +129,14 @@ class Heard:
             self.engine.cancel(self.request.request_id)
 
 
-def engine_of(kind: type[Engine], model: Model, **more: object) -> Engine:
+def engine_of(stages: Stages | None, model: Model, **more: object) -> Engine:
     # a step ahead may be one in vain, for which a row keeps a position free
-    positions = MAX_SEQ_LEN - (kind is EagerEngine)
+    positions = MAX_SEQ_LEN - (stages is EAGER)
     settings = ServerSettings(
         device=model.device.type, max_batch=ROWS, max_seq_len=positions, max_queue=3, chunk_frames=4, recorded=False,
         dtype="float32", predictor_temperature=0.0, **more,
     )  # fmt: skip
-    built = kind(model, settings, Origin(None, None))
+    built = Engine(model, settings, Origin(None, None), stages)
     built._prompts = Segmented(built._prompts)
     return built
 
@@ -225,7 +221,7 @@ def small_released() -> Model:
 
 @pytest.mark.slow
 def test_every_request_keeps_its_codes_beside_others_that_come_and_go_float32(small_released) -> None:
-    eager, late = (engine_of(kind, small_released) for kind in (EagerEngine, LateEngine))
+    eager, late = (engine_of(stages, small_released) for stages in (EAGER, LATE))
     try:
         alone = plain_codes(eager)
         all_heard, refused = churn(late, 30)
@@ -238,7 +234,7 @@ def test_every_request_keeps_its_codes_beside_others_that_come_and_go_float32(sm
 
 @pytest.mark.parametrize("broken", ["nothing", "launch", "collect", "audio"])
 def test_what_is_under_way_fails_when_the_engine_stops_or_breaks_float32(small_released, monkeypatch, broken) -> None:
-    engine = engine_of(LateEngine, small_released)
+    engine = engine_of(LATE, small_released)
     part, name = {"audio": (engine._audio, "_decode")}.get(broken, (engine._batch, broken))
     all_heard = [Heard(engine, number, number % 3) for number in range(ROWS + 2)]
     calls = []
@@ -272,12 +268,12 @@ def test_the_captured_step_under_a_minute_of_load_in_seconds() -> None:
     model = as_released(small_model())
     # Code2Wav in the type whose kernels the other tests compile
     model = dataclasses.replace(model, code2wav=small_model(dtype=torch.bfloat16).code2wav)
-    eager = engine_of(EagerEngine, model)
+    eager = engine_of(EAGER, model)
     try:
         alone = plain_codes(eager)
     finally:
         eager.stop()
-    engine = engine_of(Engine, model, graphs="full_step")
+    engine = engine_of(None, model, graphs="full_step")
     try:
         all_heard, refused = churn(engine, 400)
         assert refused
