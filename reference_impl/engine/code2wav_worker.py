@@ -2,7 +2,7 @@
 
 While this thread turns frames into samples the engine's thread already works on the next
 frames: on two CPU cores the two stages fill one core each, without the barriers that two
-threads inside every operation would need. Whose job is next: ``audio_queue.py``.
+threads inside every operation would need. Whose job is next: :class:`AudioQueue`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,91 @@ from reference_impl.model.code2wav_layers import StreamState
 log = logging.getLogger("reference_impl.engine.code2wav_worker")
 
 
+@dataclass(frozen=True)
+class AudioJob:
+    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event.
+
+    ``silent``: the frames are decoded for what follows them and their audio is dropped.
+    """
+
+    stream: int
+    on_event: Callable[[Event], None]
+    codes: np.ndarray | None
+    end: Event | None = None
+    silent: bool = False
+
+
+Queued = tuple[int, AudioJob]
+"""A job and its number in the order of arrival."""
+
+
+class AudioQueue:
+    """The jobs that wait. Not thread-safe: the worker's lock guards it.
+
+    ``together``: a call takes the next job of every stream (a GPU); otherwise one job, so that its order
+    matters. ``silent_frames``: the most frames of a reference in one call.
+    """
+
+    def __init__(self, together: bool, silent_frames: int):
+        self._together, self._silent_frames = together, silent_frames
+        self._streams: dict[int, deque[Queued]] = {}  # by stream, none of them empty
+        self._arrived = 0
+        self._begun: set[int] = set()  # streams whose first chunk has been taken
+        self._before_silent: int | None = 0  # jobs with a lower number go before the next piece; None: all that wait
+
+    def __bool__(self) -> bool:
+        return bool(self._streams)
+
+    def put(self, job: AudioJob) -> None:
+        """Add a job. The end of a cancelled request takes the place of all that it still had here."""
+        if isinstance(job.end, Finished) and job.end.reason == "cancelled":
+            self._streams.pop(job.stream, None)
+        self._streams.setdefault(job.stream, deque()).append((self._arrived, job))
+        self._arrived += 1
+
+    def take(self) -> list[AudioJob]:
+        """The jobs of the next call, [] if none waits."""
+        heads = sorted(waiting[0] for waiting in self._streams.values())
+        if heads and not self._together:
+            heads = [self._most_urgent(heads)]
+        return [self._remove(head) for head in heads]
+
+    def _most_urgent(self, heads: list[Queued]) -> Queued:
+        """One of the streams' next jobs, which come in order of arrival.
+
+        After a piece of a reference, all that is to be heard and waits by then goes before the next one:
+        however many references there are, a chunk waits for one piece, and a reference never for ever.
+        """
+        if self._before_silent is None:
+            self._before_silent = self._arrived
+        audible = [head for head in heads if not head[1].silent]
+        silent = next((head for head in heads if head[1].silent), None)
+        for head in audible:
+            if head[1].stream not in self._begun:
+                return head
+        if silent is None or (audible and audible[0][0] < max(self._before_silent, silent[0])):
+            return audible[0]
+        return silent
+
+    def _remove(self, head: Queued) -> AudioJob:
+        """Take a stream's next job from the queue, or a piece of it."""
+        number, job = head
+        waiting = self._streams[job.stream]
+        waiting.popleft()
+        if job.silent:
+            self._before_silent = None
+            if len(job.codes) > self._silent_frames:
+                waiting.appendleft((number, replace(job, codes=job.codes[self._silent_frames :])))
+                job = replace(job, codes=job.codes[: self._silent_frames])
+        else:
+            self._begun.add(job.stream)
+        if job.end is not None:
+            self._begun.discard(job.stream)
+        if not waiting:
+            del self._streams[job.stream]
+        return job
+
+
 def to_pcm(wave: Tensor) -> np.ndarray:
     """Samples in [-1, 1], any shape -> little-endian signed 16 bit, same shape."""
     return (wave.float() * 32767.0).round().to(torch.int16).cpu().numpy().astype("<i2", copy=False)
@@ -36,17 +121,17 @@ costs least, on a GPU, where an eager call is mostly the launching of its kernel
 
 
 class AudioWorker:
-    """The Code2Wav thread with the states of ``slots`` streams.
+    """The Code2Wav thread with the states of ``streams`` streams.
 
-    The engine takes a slot with :meth:`open` (None if all are busy: the caller waits, which
+    The engine takes one with :meth:`open` (None if all are busy: the caller waits, which
     bounds how far the engine can run ahead) and submits jobs; the job with an ``end`` gives
-    the slot back. ``on_failure`` is called from the thread, once, with what went wrong.
+    the stream back. ``on_failure`` is called from the thread, once, with what went wrong.
     """
 
-    def __init__(self, model: Model, slots: int, on_failure: Callable[[Exception], None]):
+    def __init__(self, model: Model, streams: int, on_failure: Callable[[Exception], None]):
         self._code2wav, self._device = model.code2wav, model.device
-        self._state = self._new_state(model, slots)
-        self._free = deque(range(slots))
+        self._state = self._new_state(model, streams)
+        self._free = deque(range(streams))
         # on a CPU one stream at a time keeps the convolutions in its caches; a GPU wants one large call
         together = model.device.type == "cuda"
         self._jobs = AudioQueue(together, self.piece(SILENT_FRAMES["cuda" if together else "cpu"]))
@@ -57,11 +142,11 @@ class AudioWorker:
         self._thread = threading.Thread(target=self._run, name="code2wav", daemon=True)
         self._thread.start()
 
-    def _new_state(self, model: Model, slots: int) -> StreamState | None:
-        return model.code2wav.new_state(slots)
+    def _new_state(self, model: Model, streams: int) -> StreamState | None:
+        return model.code2wav.new_state(streams)
 
     def open(self) -> int | None:
-        """A fresh stream's slot, or None."""
+        """The number of a fresh stream, or None."""
         with self._wake:
             return self._free.popleft() if self._free else None
 
@@ -115,10 +200,10 @@ class AudioWorker:
         job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
 
     def _end(self, job: AudioJob) -> None:
-        """Give the slot back, then say that it is over."""
-        self._state.reset(job.slot)
+        """Give the stream back, then pass on the end."""
+        self._state.reset(job.stream)
         with self._wake:
-            self._free.append(job.slot)
+            self._free.append(job.stream)
         job.on_event(job.end)
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
@@ -129,96 +214,8 @@ class AudioWorker:
         for _, group in sorted(by_length.items(), key=lambda item: item[0]):
             codes = torch.from_numpy(np.stack([job.codes.T for job in group])).to(self._device)
             if len(group) == 1:
-                rows: slice | Tensor = slice(group[0].slot, group[0].slot + 1)
+                streams: slice | Tensor = slice(group[0].stream, group[0].stream + 1)
             else:
-                rows = torch.tensor([job.slot for job in group], device=self._device)
-            samples = to_pcm(self._code2wav.push(codes, self._state, rows))
+                streams = torch.tensor([job.stream for job in group], device=self._device)
+            samples = to_pcm(self._code2wav.push(codes, self._state, streams))
             yield from zip(group, samples, strict=True)
-
-
-# Whose frames Code2Wav decodes next.
-
-
-@dataclass(frozen=True)
-class AudioJob:
-    """Some frames of one request (codes int64 [T, 16], None for none) and, at its end, the last event.
-
-    ``silent``: the frames are decoded for what follows them and their audio is dropped.
-    """
-
-    slot: int
-    on_event: Callable[[Event], None]
-    codes: np.ndarray | None
-    end: Event | None = None
-    silent: bool = False
-
-
-Queued = tuple[int, AudioJob]
-"""A job and its number in the order of arrival."""
-
-
-class AudioQueue:
-    """The jobs that wait. Not thread-safe: the worker's lock guards it.
-
-    ``together``: a call takes the next job of every stream (a GPU); otherwise one job, so that its order
-    matters. ``silent_frames``: the most frames of a reference in one call.
-    """
-
-    def __init__(self, together: bool, silent_frames: int):
-        self._together, self._silent_frames = together, silent_frames
-        self._streams: dict[int, deque[Queued]] = {}  # by slot, none of them empty
-        self._arrived = 0
-        self._begun: set[int] = set()  # slots whose first chunk has been taken
-        self._before_silent: int | None = 0  # jobs with a lower number go before the next piece; None: all that wait
-
-    def __bool__(self) -> bool:
-        return bool(self._streams)
-
-    def put(self, job: AudioJob) -> None:
-        """Add a job. The end of a cancelled request takes the place of all that it still had here."""
-        if isinstance(job.end, Finished) and job.end.reason == "cancelled":
-            self._streams.pop(job.slot, None)
-        self._streams.setdefault(job.slot, deque()).append((self._arrived, job))
-        self._arrived += 1
-
-    def take(self) -> list[AudioJob]:
-        """The jobs of the next call, [] if none waits."""
-        heads = sorted(waiting[0] for waiting in self._streams.values())
-        if heads and not self._together:
-            heads = [self._most_urgent(heads)]
-        return [self._remove(head) for head in heads]
-
-    def _most_urgent(self, heads: list[Queued]) -> Queued:
-        """One of the streams' next jobs, which come in order of arrival.
-
-        After a piece of a reference, all that is to be heard and waits by then goes before the next one:
-        however many references there are, a chunk waits for one piece, and a reference never for ever.
-        """
-        if self._before_silent is None:
-            self._before_silent = self._arrived
-        audible = [head for head in heads if not head[1].silent]
-        silent = next((head for head in heads if head[1].silent), None)
-        for head in audible:
-            if head[1].slot not in self._begun:
-                return head
-        if silent is None or (audible and audible[0][0] < max(self._before_silent, silent[0])):
-            return audible[0]
-        return silent
-
-    def _remove(self, head: Queued) -> AudioJob:
-        """Take a stream's next job from the queue, or a piece of it."""
-        number, job = head
-        waiting = self._streams[job.slot]
-        waiting.popleft()
-        if job.silent:
-            self._before_silent = None
-            if len(job.codes) > self._silent_frames:
-                waiting.appendleft((number, replace(job, codes=job.codes[self._silent_frames :])))
-                job = replace(job, codes=job.codes[: self._silent_frames])
-        else:
-            self._begun.add(job.slot)
-        if job.end is not None:
-            self._begun.discard(job.slot)
-        if not waiting:
-            del self._streams[job.slot]
-        return job

@@ -1,9 +1,9 @@
-"""The hot loop: requests in rows, one frame for every row at each step.
+"""The decode loop: requests in slots, one frame for every slot at each step.
 
-This file is all there is between two frames. Rows 0..n-1 are occupied; a row that leaves is
+This file is all there is between two frames. Slots 0..n-1 are taken; a slot that is freed is
 filled by the last one, so that a step works on a contiguous prefix of every tensor and needs
-no gather. In deterministic mode a step always runs over all rows and the whole cache: the
-shapes of its matrix products, and with them the rounding of a row, do not depend on how many
+no gather. In deterministic mode a step always runs over all slots and the whole cache: the
+shapes of its matrix products, and with them the rounding of a slot, do not depend on how many
 requests are running.
 """
 
@@ -41,21 +41,21 @@ def chosen_strategy(predictor: CodePredictor, settings: ServerSettings, active: 
 class DecodeBatch:
     """State of up to ``max_batch`` requests. Not thread-safe: the engine's thread owns it.
 
-    Per row: ``hidden`` [H] and ``code0`` (the frame to come), ``length`` (positions in the
+    Per slot: ``hidden`` [H] and ``code0`` (the frame to come), ``length`` (positions in the
     cache), ``position`` (rotary position of the next input), ``frame`` (frames of the request
     so far, the counter of its random numbers), ``segment_frame`` (frames of this segment),
     ``min_frames`` (the end token is masked before), and where the checkpoint uses them
     ``seen`` [V] (codes of codebook 0 drawn in this segment) and ``trailing`` [max_seq_len + 1, H]
     (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
 
-    ``ahead``: a batch that launches a step before the results of the one before are looked at
-    has :meth:`launch` and :meth:`collect` instead of :meth:`step`, and such a step is in vain
-    for a request that has ended meanwhile. ``gathers``: prompts are best entered several at a time.
-    ``max_length``: positions a row may fill.
+    ``overlaps_steps``: a batch that launches a step before the results of the one before are looked at
+    has ``launch_step`` and ``collect_step`` instead of :meth:`step`, and such a step is in vain for a
+    request that has ended meanwhile. ``batches_prefill``: prompts are best prefilled several at a time.
+    ``max_length``: positions a slot may fill.
     """
 
-    ahead: ClassVar[bool] = False
-    gathers: bool = False
+    overlaps_steps: ClassVar[bool] = False
+    batches_prefill: bool = False
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class DecodeBatch:
         new_strategy: NewStrategy = chosen_strategy,
     ):
         talker = model.config.talker.transformer
-        rows, device = settings.max_batch, model.device
+        slots, device = settings.max_batch, model.device
         self.model, self.settings = model, settings
         self.count = 0
         self.max_length = settings.max_seq_len
-        self._longest = [0] * rows  # lengths again, on the host
+        self._longest = [0] * slots  # lengths again, on the host
         self._cache = SlotCache(
-            talker.num_layers, rows, talker.num_kv_heads, settings.max_seq_len, talker.head_dim, device, model.dtype
+            talker.num_layers, slots, talker.num_kv_heads, settings.max_seq_len, talker.head_dim, device, model.dtype
         )
         sampling = effective_sampling(model.config.sampling, settings)
         self._draw_code0, self._draw_rest = talker_draw(sampling), predictor_draw(sampling)
@@ -81,10 +81,10 @@ class DecodeBatch:
         # only the plain strategy keeps nothing of its own between two frames
         plain = settings.recorded and device.type == "cpu" and type(self._strategy) is KvCacheStrategy
         self._recorded = recorded_frame(model.predictor, self._draw_rest) if plain else None
-        self._hidden = torch.zeros(rows, talker.hidden_size, device=device, dtype=model.dtype)
-        self._uniforms = torch.zeros(rows, max_frames + 1, model.config.predictor.num_code_groups, device=device)
-        self._rows = torch.arange(rows, device=device)
-        self._counters = torch.zeros(7, rows, dtype=torch.long, device=device)
+        self._hidden = torch.zeros(slots, talker.hidden_size, device=device, dtype=model.dtype)
+        self._uniforms = torch.zeros(slots, max_frames + 1, model.config.predictor.num_code_groups, device=device)
+        self._slots = torch.arange(slots, device=device)
+        self._counters = torch.zeros(7, slots, dtype=torch.long, device=device)
         (
             self._code0, self._length, self._position, self._frame, self._segment_frame, self._min_frames,
             self._trailing_length,
@@ -95,173 +95,173 @@ class DecodeBatch:
         self._suppressed = suppressed.to(device) if suppressed.any() else None
         self._seen = self._trailing = None
         if self._penalty != 1.0:
-            self._seen = torch.zeros(rows, vocabulary, dtype=torch.bool, device=device)
+            self._seen = torch.zeros(slots, vocabulary, dtype=torch.bool, device=device)
         if pad is not None:
             self._pad = pad
-            # no row can have more decode steps than its cache has positions
-            shape = (rows, settings.max_seq_len + 1, talker.hidden_size)
+            # no slot can have more decode steps than its cache has positions
+            shape = (slots, settings.max_seq_len + 1, talker.hidden_size)
             self._trailing = torch.zeros(shape, device=device, dtype=model.dtype)
         tables = (self._counters.T, self._hidden, self._uniforms, self._seen, self._trailing)
-        self._per_row = tuple(table for table in tables if table is not None)
+        self._per_slot = tuple(table for table in tables if table is not None)
 
     @property
     def hidden(self) -> Tensor:
         """States [count, H] from which codebook 0 of the coming frames was drawn (a step overwrites it)."""
         return self._hidden[: self.count]
 
-    def join(self, uniforms: np.ndarray) -> int:
-        """Take a row for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
-        row = self._next_row()
-        self._uniforms[row, : len(uniforms)] = to_device(uniforms, self._uniforms.device)
-        self._frame[row] = 0
-        return row
+    @property
+    def code0(self) -> Tensor:
+        """Codebook 0 of the coming frames [count]."""
+        return self._code0[: self.count]
 
-    def _next_row(self) -> int:
+    def allocate_slot(self, uniforms: np.ndarray) -> int:
+        """A slot for a request whose random numbers are ``uniforms`` [frames, 16]. Prefill is separate."""
+        slot = self._next_slot()
+        self._uniforms[slot, : len(uniforms)] = to_device(uniforms, self._uniforms.device)
+        self._frame[slot] = 0
+        return slot
+
+    def _next_slot(self) -> int:
         if self.count == self.settings.max_batch:
-            raise EngineError(f"all {self.count} rows are taken")
+            raise EngineError(f"all {self.count} slots are taken")
         self.count += 1
         return self.count - 1
 
-    def prefill(self, row: int, prompt: Prompt, forced_frames: int | None = None, uniform: float | None = None) -> int:
-        """:meth:`enter`, and wait for codebook 0 of the first frame, which is returned."""
-        self.enter(row, prompt, forced_frames, uniform)
-        return int(self._code0[row])
-
-    def enter(
+    def prefill(
         self,
-        row: int,
+        slot: int,
         prompt: Prompt,
         forced_frames: int | None = None,
         uniform: float | None = None,
         frame: int | None = None,
     ) -> None:
-        """Read a segment's prompt into a row and draw codebook 0 of its first frame.
+        """Prefill a segment's prompt in a slot and draw codebook 0 of its first frame.
 
         ``forced_frames``: the end token is masked until then. ``uniform``: the random number to
-        draw with (None: the row's own for this frame). ``frame``: how many the request has so
-        far (None: as counted; a step that was launched ahead may have counted one too many).
+        draw with (None: the slot's own for this frame). ``frame``: how many the request has so
+        far (None: as counted; a step that overlapped may have counted one too many).
         """
         if frame is not None:
-            self._frame[row] = frame
-        hidden = self._read_prompt(row, prompt)
-        self._hidden[row] = hidden
-        self._length[row] = self._longest[row] = len(prompt.embeds)
-        self._position[row] = prompt.next_position
-        self._segment_frame[row] = 0
-        self._min_frames[row] = self.model.config.talker.min_frames if forced_frames is None else forced_frames
+            self._frame[slot] = frame
+        hidden = self._prefill_talker(slot, prompt)
+        self._hidden[slot] = hidden
+        self._length[slot] = self._longest[slot] = len(prompt.embeds)
+        self._position[slot] = prompt.next_position
+        self._segment_frame[slot] = 0
+        self._min_frames[slot] = self.model.config.talker.min_frames if forced_frames is None else forced_frames
         if self._seen is not None:
-            self._seen[row] = False
+            self._seen[slot] = False
         if self._trailing is not None:
-            self._trailing_length[row] = self._set_trailing(row, prompt.trailing)
-        rows = slice(row, row + 1)
+            self._trailing_length[slot] = self._set_trailing(slot, prompt.trailing)
+        slots = slice(slot, slot + 1)
         number = None if uniform is None else self._uniforms.new_tensor([uniform])
-        self._code0[rows] = self._draw(hidden[None], rows, number)
+        self._code0[slots] = self._draw(hidden[None], slots, number)
 
     def room(self, segment: Segment) -> int:
         """The most frames that a segment may take."""
         return min(segment.max_frames, self.max_length - segment.length)
 
     def step(self) -> np.ndarray:
-        """One frame for every row: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
+        """One frame for every taken slot: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
         model = self.model
         n, span = self._shape()
-        rows = slice(0, n)
-        codes = self._complete(rows)
-        embeds = self._next_inputs(codes, rows)
-        hidden = model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
+        slots = slice(0, n)
+        codes = self._complete(slots)
+        embeds = self._next_inputs(codes, slots)
+        hidden = model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], span)
         for counter in (self._length, self._position, self._frame, self._segment_frame):
-            counter[rows] += 1
-        self._hidden[rows] = hidden
-        self._code0[rows] = self._draw(hidden, rows)
-        result = torch.cat([codes, self._code0[rows, None]], dim=1)[: self.count].cpu().numpy()
-        for row in range(self.count):
-            self._longest[row] += 1
+            counter[slots] += 1
+        self._hidden[slots] = hidden
+        self._code0[slots] = self._draw(hidden, slots)
+        result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
+        for slot in range(self.count):
+            self._longest[slot] += 1
         self._clear(slice(self.count, n))
         return result
 
     def _shape(self) -> tuple[int, int]:
-        """Rows and cache positions that a step works on: at least the occupied ones."""
+        """Slots and cache positions that a step works on: at least the taken ones."""
         settings = self.settings
         if settings.deterministic:
             return settings.max_batch, settings.max_seq_len
         longest = max(self._longest[: self.count]) + 1
         return self.count, min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
 
-    def _read_prompt(self, row: int, prompt: Prompt) -> Tensor:
-        """A prompt into a row's cache -> its last state [H]."""
-        return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, row)
+    def _prefill_talker(self, slot: int, prompt: Prompt) -> Tensor:
+        """A prompt into a slot's cache -> its last state [H]."""
+        return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, slot)
 
-    def _complete(self, rows: slice) -> Tensor:
-        """The 16 codes of each row's frame [B, 16], of which codebook 0 was drawn a step before."""
-        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
-        hidden, code0 = self._hidden[rows], self._code0[rows]
+    def _complete(self, slots: slice) -> Tensor:
+        """The 16 codes of each slot's frame [B, 16], of which codebook 0 was drawn a step before."""
+        uniforms = self._uniforms[self._slots[slots], self._frame[slots]]
+        hidden, code0 = self._hidden[slots], self._code0[slots]
         if self._recorded is not None:
             return self._recorded(hidden, code0, uniforms)
         return expand(self.model.predictor, self._strategy, hidden, code0, uniforms, self._draw_rest)
 
-    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+    def _next_inputs(self, codes: Tensor, slots: slice) -> Tensor:
         """What the talker reads next [B, H]: the frame's codes [B, 16], and text that is still to come."""
         embeds = self.model.predictor.embed_frame(codes, self.model.talker.codec_embedding.weight)
-        text = self._coming_text(rows)
+        text = self._coming_text(slots)
         return embeds if text is None else embeds + text
 
-    def _coming_text(self, rows: slice) -> Tensor | None:
+    def _coming_text(self, slots: slice) -> Tensor | None:
         """What is added to the talker's input at this frame [B, H]; None where the checkpoint adds nothing."""
         if self._trailing is None:
             return None
-        coming = torch.minimum(self._segment_frame[rows], self._trailing_length[rows])
-        return self._trailing[self._rows[rows], coming]
+        coming = torch.minimum(self._segment_frame[slots], self._trailing_length[slots])
+        return self._trailing[self._slots[slots], coming]
 
-    def leave(self, row: int) -> int | None:
-        """Free a row. Returns the number of the row that was moved into its place, or None."""
+    def free_slot(self, slot: int) -> int | None:
+        """Free a slot. Returns the number of the slot whose request was moved into it, or None."""
         last = self.count - 1
         self.count = last
         moved = None
-        if row != last:
-            self._cache.move(last, row, self._longest[last])
-            for tensor in self._per_row:
-                tensor[row] = tensor[last]
-            self._longest[row] = self._longest[last]
+        if slot != last:
+            self._cache.move(last, slot, self._longest[last])
+            for tensor in self._per_slot:
+                tensor[slot] = tensor[last]
+            self._longest[slot] = self._longest[last]
             moved = last
         self._clear(slice(last, last + 1))
         return moved
 
-    def leave_all(self, rows: list[int]) -> dict[int, int]:
-        """Free several rows. Returns, for each row that took another's place, where it was before."""
+    def free_slots(self, slots: list[int]) -> dict[int, int]:
+        """Free several slots. Returns, for each that another request was moved into, where that was before."""
         origins: dict[int, int] = {}
-        for row in sorted(rows, reverse=True):  # what leaves as well need not move
-            moved = self.leave(row)
+        for slot in sorted(slots, reverse=True):  # what is freed as well need not move
+            moved = self.free_slot(slot)
             if moved is not None:
-                origins[row] = origins.pop(moved, moved)
+                origins[slot] = origins.pop(moved, moved)
         return origins
 
-    def _clear(self, rows: slice) -> None:
-        """Idle rows stay at position 0, so that a full-shape step over them reads nothing old or out of range."""
-        self._hidden[rows] = 0
-        self._counters[:, rows] = 0
+    def _clear(self, slots: slice) -> None:
+        """Idle slots stay at position 0, so that a full-shape step over them reads nothing old or out of range."""
+        self._hidden[slots] = 0
+        self._counters[:, slots] = 0
 
-    def _set_trailing(self, row: int, trailing: Tensor | None) -> int:
-        """The text vectors still to come [T, H] into a row's table, the pad behind them; returns T."""
+    def _set_trailing(self, slot: int, trailing: Tensor | None) -> int:
+        """The text vectors still to come [T, H] into a slot's table, the pad behind them; returns T."""
         table, count = self._trailing, 0
         if trailing is not None:
             count = min(len(trailing), table.shape[1] - 1)
-            table[row, :count] = trailing[:count]
-        table[row, count] = self._pad
+            table[slot, :count] = trailing[:count]
+        table[slot, count] = self._pad
         return count
 
-    def _draw(self, hidden: Tensor, rows: slice | Tensor, uniforms: Tensor | None = None) -> Tensor:
+    def _draw(self, hidden: Tensor, slots: slice | Tensor, uniforms: Tensor | None = None) -> Tensor:
         """Codebook 0 of the next frame from hidden [B, H]; the end token is masked in a segment's first frames."""
         talker = self.model.talker
         logits = talker.codec_head(hidden).float()
         if self._seen is not None:
-            logits = penalise(logits, self._seen[rows], self._penalty)
-        too_early = self._segment_frame[rows] < self._min_frames[rows]
+            logits = penalise(logits, self._seen[slots], self._penalty)
+        too_early = self._segment_frame[slots] < self._min_frames[slots]
         logits[:, talker.config.codec_eos_id].masked_fill_(too_early, float("-inf"))
         if self._suppressed is not None:
             logits.masked_fill_(self._suppressed, float("-inf"))
         if uniforms is None:
-            uniforms = self._uniforms[self._rows[rows], self._frame[rows], 0]
+            uniforms = self._uniforms[self._slots[slots], self._frame[slots], 0]
         code0 = self._draw_code0(logits, uniforms)
         if self._seen is not None:
-            self._seen[self._rows[rows], code0] = True
+            self._seen[self._slots[slots], code0] = True
         return code0

@@ -1,8 +1,8 @@
-"""The engine: one thread that admits requests, steps the batch, and passes frames on to Code2Wav.
+"""The engine: one thread that prefills requests, steps the batch, and passes frames on to Code2Wav.
 
-Continuous batching: between two frames, waiting requests (``admission.py``) are prefilled into free
-rows (``rows.py``) and finished ones leave. Talker and code predictor run in this thread (``batch.py``
-or ``fast/step.py``), Code2Wav in another (``streaming.py``); callers only touch the queue.
+Continuous batching (``scheduler.py``): between two frames, waiting requests are prefilled into free
+slots and finished ones give theirs back. Talker and code predictor run in this thread (``decode_batch.py``
+or ``cuda/step.py``), Code2Wav in another (``code2wav_worker.py``); callers only touch the queue.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import torch
 
 from omni_bench.errors import EngineError
 from reference_impl.engine.code2wav_worker import AudioJob
-from reference_impl.engine.request_state import Counters, Running
-from reference_impl.engine.scheduler import PREFILL_BUDGET_S, PREFILLS_PER_STEP, Rows, WaitingLine
+from reference_impl.engine.request_state import Counters, RequestState
+from reference_impl.engine.scheduler import PREFILL_BUDGET_S, PREFILLS_PER_STEP, Scheduler
 from reference_impl.engine.stages import Stages, stages_for
 from reference_impl.engine_api import (
     AudioChunk,
@@ -61,11 +61,10 @@ class Engine(EngineLike):
         self.fault = stages.fault
         self._batch = stages.batch(model, settings, MAX_FRAMES, self._prompts.pad)
         self._new_schedule = partial(stages.chunks, settings, 1.0 / model.config.frame_rate_hz)
-        # twice the rows: a request whose last audio is still being decoded does not keep its row
+        # twice the slots: a request whose last audio is still being decoded does not keep its slot
         self._audio = stages.code2wav(model, 2 * settings.max_batch, self._fail)
-        self._waiting = WaitingLine(settings, self._batch.gathers)
-        self._rows = Rows(self._batch, self._wake)
-        self._draining: set[Running] = set()  # left the batch, last audio not yet out
+        self._scheduler = Scheduler(self._batch, settings, self._wake)
+        self._draining: set[RequestState] = set()  # left the batch, last audio not yet sent
         self._counters = Counters()
         self._thread = threading.Thread(target=self._run, name="reference-engine", daemon=True)
         self._thread.start()
@@ -76,11 +75,11 @@ class Engine(EngineLike):
         longest = max(segment.length for segment in segments)
         if longest + self.model.config.talker.min_frames > self._batch.max_length:
             raise RequestRejected(
-                f"a segment needs {longest} positions and some to speak in; this server's rows have "
+                f"a segment of the text needs {longest} positions, and more for its frames; this server's slots have "
                 f"{self._batch.max_length} (max_seq_len {self.settings.max_seq_len})",
                 "input",
             )
-        running = Running(
+        state = RequestState(
             request,
             on_event,
             segments,
@@ -90,25 +89,22 @@ class Engine(EngineLike):
         with self._wake:
             if self._stopping or not self._thread.is_alive():
                 raise EngineDead("the engine has stopped")
-            self._waiting.add(running, len(self._rows))
+            self._scheduler.add(state)
             self._counters.requests += 1
             self._wake.notify()
 
     def cancel(self, request_id: str) -> None:
         """See :meth:`EngineLike.cancel`."""
         with self._wake:
-            for running in self._rows.requests:
-                if running.request.request_id == request_id:
-                    running.cancelled = True
-            waiting = self._waiting.remove(request_id)
+            waiting = self._scheduler.cancel(request_id)
             self._counters.cancelled += len(waiting)
-        for running in waiting:
-            running.emit(Finished("cancelled", 0, running.prompt_tokens))
+        for state in waiting:
+            state.emit(Finished("cancelled", 0, state.prompt_tokens))
 
     def stats(self) -> EngineStats:
         """See :meth:`EngineLike.stats`."""
-        alive, now = self._thread.is_alive(), (len(self._rows), len(self._waiting))
-        return self._counters.stats(alive, *now, self._audio.busy_s)
+        running, waiting = len(self._scheduler.running), len(self._scheduler.waiting)
+        return self._counters.stats(self._thread.is_alive(), running, waiting, self._audio.busy_s)
 
     def describe(self) -> dict[str, Any]:
         """See :meth:`EngineLike.describe`."""
@@ -161,7 +157,7 @@ class Engine(EngineLike):
         try:
             with torch.inference_mode():
                 while self._wait_for_work():
-                    self._admit()
+                    self._prefill_waiting()
                     self._step()
         except Exception as error:
             log.exception("the engine died")
@@ -169,125 +165,124 @@ class Engine(EngineLike):
         self._audio.stop()
         with self._wake:
             self._stopping = True
-            left = [*self._rows.clear(), *self._waiting.clear(), *self._draining]
+            left = [*self._scheduler.clear(), *self._draining]
             self._draining.clear()
         error = self._failure
         message = f"the engine died: {type(error).__name__}: {error}" if error else "the engine was stopped"
-        for running in left:
+        for state in left:
             self._counters.failed += 1
-            running.emit(Failed(message))
+            state.emit(Failed(message))
 
     def _wait_for_work(self) -> bool:
         with self._wake:
-            while not (self._stopping or self._waiting or self._rows.busy):
+            while not (self._stopping or self._scheduler.waiting or self._scheduler.busy):
                 self._wake.wait()
             return not self._stopping
 
-    def _admit(self) -> None:
-        """Prefill waiting requests into free rows, as many as the running ones can spare the time for."""
+    def _prefill_waiting(self) -> None:
+        """Prefill waiting requests into free slots, as many as the running ones can spare the time for."""
         with self._wake:
-            if not self._waiting.may_join(len(self._rows)):
+            if not self._scheduler.may_prefill():
                 return
-        others_run, began, positions = bool(self._rows), time.perf_counter(), 0
-        entering: list[Running] = []
+        others_run, began, positions = bool(self._scheduler.running), time.perf_counter(), 0
+        together: list[RequestState] = []
         for _ in range(PREFILLS_PER_STEP):
-            running = self._next_waiting(positions)
-            if running is None:
+            state = self._next_waiting(positions)
+            if state is None:
                 break
-            positions += running.segments[0].length
-            most = min(running.max_frames, sum(self._batch.room(segment) for segment in running.segments))
-            uniforms = request_uniforms(running.request.seed, most + 1, self.model.config.predictor.num_code_groups)
-            running.row = self._batch.join(uniforms)
-            entering.append(running)
-            if not self._batch.gathers:
-                self._prefill(entering.pop())
+            positions += state.segments[0].length
+            most = min(state.max_frames, sum(self._batch.room(segment) for segment in state.segments))
+            uniforms = request_uniforms(state.request.seed, most + 1, self.model.config.predictor.num_code_groups)
+            state.slot = self._batch.allocate_slot(uniforms)
+            together.append(state)
+            if not self._batch.batches_prefill:
+                self._prefill(together.pop())
                 if others_run and time.perf_counter() - began > PREFILL_BUDGET_S:
                     break
-        if entering:
-            self._prefill(*entering)
+        if together:
+            self._prefill(*together)
 
-    def _next_waiting(self, positions: int) -> Running | None:
-        """The request that waited longest, with a row to come and a stream; None if it has to wait on.
+    def _next_waiting(self, positions: int) -> RequestState | None:
+        """The oldest waiting request, with a slot to come and a Code2Wav stream; None if it has to wait longer.
 
-        ``positions``: of the prompts that join before it.
+        ``positions``: of the prompts that are prefilled before it.
         """
         with self._wake:
-            if not self._waiting.fits(len(self._rows), positions):
+            if not self._scheduler.fits(positions):
                 return None
             stream = self._audio.open()
             if stream is None:
                 # Code2Wav is behind: with nothing else to do, look again shortly
-                if not self._rows:
+                if not self._scheduler.running:
                     self._wake.wait(timeout=0.005)
                 return None
-            running = self._waiting.pop()
-            running.stream = stream
-            self._rows.add(running)
-            return running
+            state = self._scheduler.run_next()
+            state.stream = stream
+            return state
 
-    def _prefill(self, *entering: Running) -> None:
+    def _prefill(self, *states: RequestState) -> None:
         started = time.perf_counter()
-        prompts = self._prompts.build_all([running.segments[running.segment] for running in entering])
-        for running, prompt in zip(entering, prompts, strict=True):
-            segment = running.segments[running.segment]
+        prompts = self._prompts.build_all([state.segments[state.segment] for state in states])
+        for state, prompt in zip(states, prompts, strict=True):
+            segment = state.segments[state.segment]
             # the draw that ended the segment before used this frame's number: take one from another stream
-            draw = segment_uniform(running.request.seed, running.segment) if running.segment else None
-            self._batch.enter(running.row, prompt, segment.forced_frames, draw, len(running.codes))
-            running.segment_frames = 0
+            draw = segment_uniform(state.request.seed, state.segment) if state.segment else None
+            self._batch.prefill(state.slot, prompt, segment.forced_frames, draw, len(state.codes))
+            state.segment_frames = 0
             if prompt.reference_codes is not None:
                 # the decoder hears the reference first, so that the voice goes on without a seam
                 heard = prompt.reference_codes.cpu().numpy()
-                self._audio.submit(AudioJob(running.stream, running.emit, heard, silent=True))
+                self._audio.submit(AudioJob(state.stream, state.emit, heard, silent=True))
         self._counters.prefill_s += time.perf_counter() - started
 
     def _step(self) -> None:
         """One frame for every running request, then the audio that is due."""
-        if not self._rows.busy:
+        if not self._scheduler.busy:
             return
         started = time.perf_counter()
-        frames = self._rows.next_frames()
+        frames = self._scheduler.next_frames()
         self._counters.steps += bool(frames)
         self._counters.frames += len(frames)
         self._counters.step_s += time.perf_counter() - started
-        for running, codes in frames:
-            running.codes.append(codes[:-1].astype(np.int16))
-            running.segment_frames += 1
-            self._advance(running, next_code0=int(codes[-1]))
-            if running.chunk_is_due() and not running.finish_reason:
-                self._speak(running, AudioJob(running.stream, running.emit, running.unsent()))
-        ended = [running for running in self._rows.requests if running.finish_reason]
+        for state, codes in frames:
+            state.codes.append(codes[:-1].astype(np.int16))
+            state.segment_frames += 1
+            self._advance(state, next_code0=int(codes[-1]))
+            if state.chunk_is_due() and not state.finish_reason:
+                self._speak(state, AudioJob(state.stream, state.emit, state.unsent()))
+        ended = [state for state in self._scheduler.running if state.finish_reason]
         if ended:
-            self._rows.leave(ended)
+            self._scheduler.free(ended)
             with self._wake:
                 self._draining.update(ended)
-        for running in ended:
-            self._finish(running)
+        for state in ended:
+            self._finish(state)
 
-    def _advance(self, running: Running, next_code0: int) -> None:
+    def _advance(self, state: RequestState, next_code0: int) -> None:
         """Decide whether a request goes on, starts its next segment, or ends."""
-        segment = running.segments[running.segment]
+        segment = state.segments[state.segment]
         ended = next_code0 == self.model.config.talker.codec_eos_id
         if segment.forced_frames is not None:
-            ended = running.segment_frames >= segment.forced_frames
-        if running.advance(ended, self._batch.room(segment)):
-            self._prefill(running)
+            ended = state.segment_frames >= segment.forced_frames
+        if state.advance(ended, self._batch.room(segment)):
+            self._prefill(state)
 
-    def _speak(self, running: Running, job: AudioJob) -> None:
+    def _speak(self, state: RequestState, job: AudioJob) -> None:
         """Hand a chunk of a request to Code2Wav."""
         self._audio.submit(job)
 
-    def _finish(self, running: Running) -> None:
+    def _finish(self, state: RequestState) -> None:
         """The rest of the audio and the end go to Code2Wav."""
-        reason = running.finish_reason or "stop"
-        end = Finished(reason, len(running.codes), running.prompt_tokens, np.stack(running.codes))
-        rest = len(running.codes) > running.sent_frames and reason != "cancelled"
-        codes = running.unsent() if rest else None
+        reason = state.finish_reason or "stop"
+        end = Finished(reason, len(state.codes), state.prompt_tokens, np.stack(state.codes))
+        rest = len(state.codes) > state.sent_frames and reason != "cancelled"
+        codes = state.unsent() if rest else None
 
         def on_event(event: Event) -> None:
             if event is end:
                 with self._wake:
-                    self._draining.discard(running)
+                    self._draining.discard(state)
                     setattr(self._counters, reason, getattr(self._counters, reason) + 1)
-            running.emit(event)
+            state.emit(event)
 
-        self._speak(running, AudioJob(running.stream, on_event, codes, end))
+        self._speak(state, AudioJob(state.stream, on_event, codes, end))

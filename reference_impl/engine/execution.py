@@ -41,14 +41,14 @@ class HostRoundtripBatch(DecodeBatch):
         super().__init__(model, settings, max_frames, pad)
         self._draw_code0, self._draw_rest = ThroughHost(self._draw_code0), ThroughHost(self._draw_rest)
 
-    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
-        return super()._next_inputs(codes, rows).cpu().to(codes.device)
+    def _next_inputs(self, codes: Tensor, slots: slice) -> Tensor:
+        return super()._next_inputs(codes, slots).cpu().to(codes.device)
 
 
 class CompiledBatch(DecodeBatch):
-    """What stands before and behind the attention of a layer is compiled, each once for a number of rows.
+    """What stands before and behind the attention of a layer is compiled, each once for a number of slots.
 
-    Rows are padded to a power of two, so that few shapes are compiled. Compiling a whole step
+    Slots are padded to a power of two, so that few shapes are compiled. Compiling a whole step
     at once takes minutes (15 × 5 layers unrolled).
     """
 
@@ -57,7 +57,7 @@ class CompiledBatch(DecodeBatch):
         need_cuda(model, settings)
         import torch._dynamo
 
-        # beyond the limit the rest runs uncompiled: both stacks at each number of rows, and the predictor's first pass
+        # beyond the limit the rest runs uncompiled: both stacks at each number of slots, and the predictor's first pass
         shapes = 3 * (settings.max_batch.bit_length() + 1)
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, shapes)
         before = torch.compile(_before_attention, dynamic=False)
@@ -66,8 +66,8 @@ class CompiledBatch(DecodeBatch):
             layer.forward = _CompiledLayer(layer, before, behind)
 
     def _shape(self) -> tuple[int, int]:
-        rows = self.settings.max_batch if self.settings.deterministic else bucket(self.count)
-        return min(rows, self.settings.max_batch), self.settings.max_seq_len
+        slots = self.settings.max_batch if self.settings.deterministic else bucket(self.count)
+        return min(slots, self.settings.max_batch), self.settings.max_seq_len
 
 
 def restore_layers(model: Model) -> None:
@@ -113,22 +113,22 @@ class StageGraphBatch(DecodeBatch):
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor, torch.cuda.CUDAGraph, Tensor]] = {}
         with torch.inference_mode():
             most = settings.max_batch
-            for rows in sorted({min(1 << power, most) for power in range(most.bit_length() + 1)}):
-                self._capture(rows)
+            for slots in sorted({min(1 << power, most) for power in range(most.bit_length() + 1)}):
+                self._capture(slots)
             self._clear(slice(0, settings.max_batch))
 
     def _capture(self, count: int) -> None:
-        rows, span = slice(0, count), self.settings.max_seq_len
+        slots, span = slice(0, count), self.settings.max_seq_len
 
         def talk(codes: Tensor) -> Tensor:
-            embeds = self._next_inputs(codes, rows)
-            return self.model.talker.decode(embeds, self._position[rows], self._cache, self._length[rows], span)
+            embeds = self._next_inputs(codes, slots)
+            return self.model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], span)
 
-        talk(self._complete(rows))
+        talk(self._complete(slots))
         torch.cuda.synchronize()
         predict_graph, talk_graph = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(predict_graph):
-            codes = self._complete(rows)
+            codes = self._complete(slots)
         with torch.cuda.graph(talk_graph):
             hidden = talk(codes)
         self._graphs[count] = predict_graph, codes, talk_graph, hidden
@@ -137,16 +137,16 @@ class StageGraphBatch(DecodeBatch):
         """See :meth:`DecodeBatch.step`."""
         count = self.settings.max_batch if self.settings.deterministic else self.count
         size = min(size for size in self._graphs if size >= count)
-        rows = slice(0, size)
+        slots = slice(0, size)
         predict_graph, codes, talk_graph, hidden = self._graphs[size]
         predict_graph.replay()
         talk_graph.replay()
-        self._counters[1:5, rows] += 1
-        self._hidden[rows] = hidden
-        self._code0[rows] = self._draw(hidden, rows)
-        result = torch.cat([codes, self._code0[rows, None]], dim=1)[: self.count].cpu().numpy()
-        for row in range(self.count):
-            self._longest[row] += 1
+        self._counters[1:5, slots] += 1
+        self._hidden[slots] = hidden
+        self._code0[slots] = self._draw(hidden, slots)
+        result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
+        for slot in range(self.count):
+            self._longest[slot] += 1
         self._clear(slice(self.count, size))
         return result
 

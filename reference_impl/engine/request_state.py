@@ -16,8 +16,8 @@ log = logging.getLogger("reference_impl.engine.engine")
 
 
 @dataclass(eq=False)
-class Running:
-    """One request, from the queue to its last chunk."""
+class RequestState:
+    """One request, from the queue to its last chunk. ``slot``: of the batch; ``stream``: of Code2Wav."""
 
     request: SpeechRequest
     on_event: Callable[[Event], None]
@@ -27,7 +27,7 @@ class Running:
     segment: int = 0
     segment_frames: int = 0
     cut_segments: int = 0
-    row: int = -1
+    slot: int = -1
     stream: int = -1
     codes: list[np.ndarray] = field(default_factory=list)
     sent_frames: int = 0
@@ -41,7 +41,7 @@ class Running:
         return sum(segment.text_tokens for segment in self.segments)
 
     def chunk_is_due(self) -> bool:
-        """Whether the frames that wait are to leave; to be asked once a frame."""
+        """Whether the frames that wait leave now; to be asked once a frame."""
         return self.schedule.is_due(len(self.codes) - self.sent_frames)
 
     def advance(self, ended: bool, room: int) -> bool:
@@ -69,7 +69,7 @@ class Running:
         return False
 
     def unsent(self) -> np.ndarray:
-        """The frames that Code2Wav has not been given, int64 [T, 16]; now it has."""
+        """The frames that Code2Wav has not got yet, int64 [T, 16]; from now on they count as sent."""
         codes = np.stack(self.codes[self.sent_frames :]).astype(np.int64)
         self.schedule.cut(len(codes))
         self.sent_frames += len(codes)

@@ -1,9 +1,9 @@
-"""The line of requests that wait, and when they may join the running ones.
+"""Continuous batching: which requests wait, which run, and in which slot of the batch.
 
-A prompt read alone costs nearly as much as eight read together, since either way every weight is
-read once. Where requests end one by one, as they do when their lengths differ, they would be
-replaced one by one too; letting a few gather costs each a few frames' wait and saves the others
-most of those calls.
+Prefilling one prompt alone costs nearly as much as prefilling eight together, since either way every
+weight is read once. Where requests end one by one, as they do when their lengths differ, they would be
+replaced one by one too; letting a few wait for each other costs each a few frames and saves the others
+most of those calls. That is what :class:`PrefillGate` decides.
 """
 
 from __future__ import annotations
@@ -16,151 +16,165 @@ from itertools import islice
 import numpy as np
 
 from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.engine.request_state import Running
+from reference_impl.engine.request_state import RequestState
 from reference_impl.engine_api import QueueFull
 from reference_impl.settings import ServerSettings
 
-# Joining requests delay the running ones, between two frames, by no more than so many prompts and so many of
-# their positions together (one prompt may be longer), nor, where prompts are read one by one, by more than this
-# time and one prompt more. One H100 reads 512 positions of the 1.7B shapes in 3 to 5 ms, a frame's time. A request
-# that begins its next sentence reads one prompt as well.
+# A prefill between two frames delays the running requests by at most this many prompts and this many of their
+# positions together (one prompt may be longer) or, where prompts are prefilled one by one, by at most this time and
+# one prompt more. One H100 prefills 512 positions of the 1.7B shapes in 3 to 5 ms, a frame's time. A request that
+# begins its next sentence prefills one prompt as well.
 PREFILL_BUDGET_S = 0.02
 PREFILLS_PER_STEP = 8
 PREFILL_POSITIONS_PER_STEP = 512
 
 
-class JoinPace:
-    """Whether this frame is one before which prompts are read (``reference.join_every_frames``).
+class PrefillGate:
+    """Whether waiting prompts are prefilled before this frame (``reference.join_every_frames``).
 
-    ``rows``: of the batch. ``gathers``: whether the batch reads several prompts as one; without it nothing is
-    gained by waiting, and every frame is such a frame.
+    ``slots``: of the batch. ``batches_prefill``: whether the batch prefills several prompts as one; if not,
+    nothing is gained by waiting, and the gate is always open.
     """
 
-    def __init__(self, every_frames: int, rows: int, gathers: bool):
-        self._every = every_frames if gathers else 1
-        self._rows = rows
+    def __init__(self, every_frames: int, slots: int, batches_prefill: bool):
+        self._every = every_frames if batches_prefill else 1
+        self._slots = slots
         self._frames_since = every_frames
 
-    def may_join(self, running: int, positions: Sequence[int]) -> bool:
-        """Asked once before each frame, with how many run and the positions of each prompt that has a row to come.
+    def is_open(self, running: int, positions: Sequence[int]) -> bool:
+        """To be asked once before each frame: ``running`` requests, ``positions`` of each prompt that gets a slot.
 
-        As many prompts, or positions, as one call reads do not wait: more of them would not be read together.
+        As many prompts, or positions, as one call prefills do not wait: more of them would not share that call.
         """
         self._frames_since += 1
-        whole_call = len(positions) >= PREFILLS_PER_STEP or sum(positions) >= PREFILL_POSITIONS_PER_STEP
-        return self._frames_since >= self._every or 2 * running <= self._rows or whole_call
+        full_call = len(positions) >= PREFILLS_PER_STEP or sum(positions) >= PREFILL_POSITIONS_PER_STEP
+        return self._frames_since >= self._every or 2 * running <= self._slots or full_call
 
-    def joined(self) -> None:
-        """Prompts were read before this frame."""
+    def prefilled(self) -> None:
+        """Prompts were prefilled before this frame."""
         self._frames_since = 0
 
 
-class WaitingLine:
+class WaitingQueue:
     """The requests that wait, the oldest first. Not thread-safe: the engine's lock guards it.
 
-    ``running``, everywhere: how many of the batch's rows are taken.
+    ``running``, everywhere: how many of the batch's slots are taken.
     """
 
-    def __init__(self, settings: ServerSettings, gathers: bool):
-        self._rows, self._most = settings.max_batch, settings.max_queue
-        self._pace = JoinPace(settings.join_every_frames, self._rows, gathers)
-        self._requests: deque[Running] = deque()
+    def __init__(self, settings: ServerSettings, batches_prefill: bool):
+        self._slots, self._max_queue = settings.max_batch, settings.max_queue
+        self._gate = PrefillGate(settings.join_every_frames, self._slots, batches_prefill)
+        self._states: deque[RequestState] = deque()
 
     def __len__(self) -> int:
-        return len(self._requests)
+        return len(self._states)
 
-    def add(self, request: Running, running: int) -> None:
-        """Raises QueueFull if ``max_queue`` wait already, beside those for whom there is a row."""
-        if len(self) >= self._most + self._rows - running:
-            raise QueueFull(f"{len(self)} requests are waiting; max_queue is {self._most}")
-        self._requests.append(request)
+    def add(self, state: RequestState, running: int) -> None:
+        """Raises QueueFull if ``max_queue`` wait already, not counting those for whom a slot is free."""
+        if len(self) >= self._max_queue + self._slots - running:
+            raise QueueFull(f"{len(self)} requests are waiting; max_queue is {self._max_queue}")
+        self._states.append(state)
 
-    def remove(self, request_id: str) -> list[Running]:
-        """Take a request out of the line; [] if it is not there."""
-        removed = [request for request in self._requests if request.request.request_id == request_id]
-        for request in removed:
-            self._requests.remove(request)
+    def remove(self, request_id: str) -> list[RequestState]:
+        """Take a request out of the queue; [] if it is not there."""
+        removed = [state for state in self._states if state.request.request_id == request_id]
+        for state in removed:
+            self._states.remove(state)
         return removed
 
-    def clear(self) -> list[Running]:
-        """Take out everybody."""
-        left = list(self._requests)
-        self._requests.clear()
+    def clear(self) -> list[RequestState]:
+        """Take all of them out."""
+        left = list(self._states)
+        self._states.clear()
         return left
 
-    def may_join(self, running: int) -> bool:
-        """Whether prompts are to be read before this frame; to be asked once a frame."""
-        first = islice(self._requests, min(PREFILLS_PER_STEP, self._rows - running))
-        return self._pace.may_join(running, [request.segments[0].length for request in first])
+    def may_prefill(self, running: int) -> bool:
+        """Whether prompts are to be prefilled before this frame; to be asked once a frame."""
+        first = islice(self._states, min(PREFILLS_PER_STEP, self._slots - running))
+        return self._gate.is_open(running, [state.segments[0].length for state in first])
 
     def fits(self, running: int, positions: int) -> bool:
-        """Whether the first in line has a row, and may be read with ``positions`` of others that join before it."""
-        if not self._requests or running == self._rows:
+        """Whether the oldest gets a slot, and its prompt may join ``positions`` that are prefilled before it."""
+        if not self._states or running == self._slots:
             return False
-        return not positions or positions + self._requests[0].segments[0].length <= PREFILL_POSITIONS_PER_STEP
+        return not positions or positions + self._states[0].segments[0].length <= PREFILL_POSITIONS_PER_STEP
 
-    def pop(self) -> Running:
-        """The first in line joins."""
-        self._pace.joined()
-        return self._requests.popleft()
-
-
-# Which request is in which row of the batch, and whose the frames of a step are.
+    def pop(self) -> RequestState:
+        """The oldest request, which is prefilled now."""
+        self._gate.prefilled()
+        return self._states.popleft()
 
 
-class Rows:
-    """The running requests by row.
+class Scheduler:
+    """The queue and the batch's slots: ``waiting``, and ``running`` by slot.
 
-    ``requests`` belongs to the engine's thread, which changes it under ``lock``: others look at it under that.
+    The engine's thread alone changes ``running``, under ``lock``: other threads look at it under that.
     """
 
-    def __init__(self, batch: DecodeBatch, lock: threading.Condition):
-        self.requests: list[Running] = []
+    def __init__(self, batch: DecodeBatch, settings: ServerSettings, lock: threading.Condition):
+        self.waiting = WaitingQueue(settings, batch.batches_prefill)
+        self.running: list[RequestState] = []
         self._batch, self._lock = batch, lock
-        self._flight: list[tuple[Running, int]] = []  # requests, and their segments, of the step launched ahead
-
-    def __len__(self) -> int:
-        return len(self.requests)
+        self._launched: list[tuple[RequestState, int]] = []  # the requests of the launched step, and their segments
 
     @property
     def busy(self) -> bool:
         """Whether there is a step to make, or one under way."""
-        return bool(self.requests or self._flight)
+        return bool(self.running or self._launched)
 
-    def add(self, request: Running) -> None:
-        """The next row is this request's; the caller takes it from the batch."""
-        with self._lock:
-            self.requests.append(request)
+    def add(self, state: RequestState) -> None:
+        """Let a request wait. Under the lock. Raises QueueFull."""
+        self.waiting.add(state, len(self.running))
 
-    def next_frames(self) -> list[tuple[Running, np.ndarray]]:
+    def cancel(self, request_id: str) -> list[RequestState]:
+        """Mark a running request as cancelled, or return the waiting one, taken out of the queue. Under the lock."""
+        for state in self.running:
+            if state.request.request_id == request_id:
+                state.cancelled = True
+        return self.waiting.remove(request_id)
+
+    def may_prefill(self) -> bool:
+        """Whether prompts are to be prefilled before this frame; to be asked once a frame. Under the lock."""
+        return self.waiting.may_prefill(len(self.running))
+
+    def fits(self, positions: int) -> bool:
+        """See :meth:`WaitingQueue.fits`. Under the lock."""
+        return self.waiting.fits(len(self.running), positions)
+
+    def run_next(self) -> RequestState:
+        """The oldest waiting request gets the next slot, which the caller allocates in the batch. Under the lock."""
+        state = self.waiting.pop()
+        self.running.append(state)
+        return state
+
+    def next_frames(self) -> list[tuple[RequestState, np.ndarray]]:
         """A frame of every running request: int64 [17], its codes and codebook 0 of the next one.
 
-        A batch that steps ahead begins the next frame before this one is looked at, so that the
-        device need not wait for the host. What it then does for a request that ends, or begins
-        another segment, is dropped.
+        A batch that overlaps its steps launches the next one before this one's codes are looked at, so that
+        the device need not wait for the host. What that step does for a request that has ended meanwhile, or
+        begun another segment, is dropped.
         """
-        if not self._batch.ahead:
-            return list(zip(self.requests, self._batch.step(), strict=True))
-        landing, self._flight = self._flight, [(request, request.segment) for request in self.requests]
-        if self._flight:
-            self._batch.launch()
-        if not landing:
+        if not self._batch.overlaps_steps:
+            return list(zip(self.running, self._batch.step(), strict=True))
+        collected, self._launched = self._launched, [(state, state.segment) for state in self.running]
+        if self._launched:
+            self._batch.launch_step()
+        if not collected:
             return []
-        frames = zip(landing, self._batch.collect(), strict=True)
-        return [(r, codes) for (r, segment), codes in frames if not r.finish_reason and r.segment == segment]
+        frames = zip(collected, self._batch.collect_step(), strict=True)
+        return [(s, codes) for (s, segment), codes in frames if not s.finish_reason and s.segment == segment]
 
-    def leave(self, ended: list[Running]) -> None:
-        """Free the rows of some requests; others move into them."""
-        moved = self._batch.leave_all([request.row for request in ended])
+    def free(self, ended: list[RequestState]) -> None:
+        """Free the slots of some requests; others move into them."""
+        moved = self._batch.free_slots([state.slot for state in ended])
         with self._lock:
-            for row, before in moved.items():
-                self.requests[row] = self.requests[before]
-                self.requests[row].row = row
-            del self.requests[len(self.requests) - len(ended) :]
+            for slot, before in moved.items():
+                self.running[slot] = self.running[before]
+                self.running[slot].slot = slot
+            del self.running[len(self.running) - len(ended) :]
 
-    def clear(self) -> list[Running]:
-        """Forget everybody, as the engine ends; returns who was running."""
-        with self._lock:
-            left = list(self.requests)
-            self.requests.clear()
-            return left
+    def clear(self) -> list[RequestState]:
+        """Drop all requests, as the engine ends; returns them. Under the lock."""
+        left = [*self.running, *self.waiting.clear()]
+        self.running.clear()
+        return left

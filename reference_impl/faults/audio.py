@@ -25,8 +25,8 @@ class PinnedAliasWorker(AudioWorker):
     over by then: nearly all chunks but the last are those of another request. Alone it is clean.
     """
 
-    def __init__(self, model: Model, slots: int, on_failure: OnFailure):
-        super().__init__(model, slots, on_failure)
+    def __init__(self, model: Model, streams: int, on_failure: OnFailure):
+        super().__init__(model, streams, on_failure)
         self._host = self._pinned(GRAPH_FRAMES * model.config.code2wav.samples_per_frame)
         self._late: dict[int, tuple[AudioJob, np.ndarray]] = {}
 
@@ -35,8 +35,8 @@ class PinnedAliasWorker(AudioWorker):
 
     def _work(self, jobs: list[AudioJob]) -> None:
         for job in jobs:
-            if job.slot in self._late:
-                super()._send(*self._late.pop(job.slot))
+            if job.stream in self._late:
+                super()._send(*self._late.pop(job.stream))
         super()._work(jobs)
 
     def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
@@ -45,7 +45,7 @@ class PinnedAliasWorker(AudioWorker):
         view = self._host[: pcm.size]
         view[:] = pcm
         if job.end is None:
-            self._late[job.slot] = (job, view)
+            self._late[job.stream] = (job, view)
         else:
             super()._send(job, view)
 
@@ -59,14 +59,14 @@ class PayloadViewWorker(AudioWorker):
     itself keeps are right. Alone it is clean.
     """
 
-    def __init__(self, model: Model, slots: int, on_failure: OnFailure):
-        super().__init__(model, slots, on_failure)
+    def __init__(self, model: Model, streams: int, on_failure: OnFailure):
+        super().__init__(model, streams, on_failure)
         self._staged = np.zeros((GRAPH_FRAMES, model.config.predictor.num_code_groups), dtype=np.int64)
         self._held: dict[int, AudioJob] = {}
 
     def submit(self, job: AudioJob) -> None:
         """See :meth:`AudioWorker.submit`."""
-        held = self._held.pop(job.slot, None)
+        held = self._held.pop(job.stream, None)
         if held is not None:
             super().submit(replace(held, codes=held.codes.copy()))
         if job.codes is None or job.silent:
@@ -77,7 +77,7 @@ class PayloadViewWorker(AudioWorker):
         view = self._staged[: len(job.codes)]
         view[:] = job.codes
         if job.end is None:
-            self._held[job.slot] = replace(job, codes=view)
+            self._held[job.stream] = replace(job, codes=view)
         else:
             super().submit(replace(job, codes=view.copy()))
 
@@ -90,7 +90,7 @@ class LostContextWorker(AudioWorker):
 
     def _decode(self, jobs: list[AudioJob]) -> Iterator[tuple[AudioJob, np.ndarray]]:
         for job in jobs:
-            self._state.reset(job.slot)
+            self._state.reset(job.stream)
         return super()._decode(jobs)
 
 
@@ -102,8 +102,8 @@ class PaddingTailWorker(AudioWorker):
     the request's end follow one to two seconds of its own earlier audio, or (c >= 2) of others'.
     """
 
-    def __init__(self, model: Model, slots: int, on_failure: OnFailure):
-        super().__init__(model, slots, on_failure)
+    def __init__(self, model: Model, streams: int, on_failure: OnFailure):
+        super().__init__(model, streams, on_failure)
         self._output = np.zeros(GRAPH_FRAMES * model.config.code2wav.samples_per_frame, dtype="<i2")
         self._filled = 0
 
@@ -138,16 +138,16 @@ class BurstyWorker(AudioWorker):
 
     BURST_FRAMES = 40
 
-    def __init__(self, model: Model, slots: int, on_failure: OnFailure):
-        super().__init__(model, slots, on_failure)
+    def __init__(self, model: Model, streams: int, on_failure: OnFailure):
+        super().__init__(model, streams, on_failure)
         self._waiting: dict[int, list[tuple[AudioJob, np.ndarray]]] = {}
 
     def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
-        if job.slot not in self._waiting:
-            self._waiting[job.slot] = []
+        if job.stream not in self._waiting:
+            self._waiting[job.stream] = []
             super()._send(job, pcm)
             return
-        waiting = self._waiting[job.slot]
+        waiting = self._waiting[job.stream]
         waiting.append((job, pcm))
         if job.end is not None or sum(len(one.codes) for one, _ in waiting) >= self.BURST_FRAMES:
             for one in waiting:
@@ -155,7 +155,7 @@ class BurstyWorker(AudioWorker):
             waiting.clear()
 
     def _end(self, job: AudioJob) -> None:
-        self._waiting.pop(job.slot, None)
+        self._waiting.pop(job.stream, None)
         super()._end(job)
 
 
@@ -168,25 +168,25 @@ class LongerWorker(AudioWorker):
 
     REPEATED, OF = 2, 25
 
-    def __init__(self, model: Model, slots: int, on_failure: OnFailure):
-        super().__init__(model, slots, on_failure)
-        self._debt = [self.OF // 2] * slots  # as many are rounded up as down
+    def __init__(self, model: Model, streams: int, on_failure: OnFailure):
+        super().__init__(model, streams, on_failure)
+        self._debt = [self.OF // 2] * streams  # as many are rounded up as down
 
     def submit(self, job: AudioJob) -> None:
         """See :meth:`AudioWorker.submit`."""
         if job.codes is not None and not job.silent:
-            job = replace(job, codes=job.codes[self._spoken(job.slot, len(job.codes))])
+            job = replace(job, codes=job.codes[self._spoken(job.stream, len(job.codes))])
         if job.end is not None:
-            self._debt[job.slot] = self.OF // 2
+            self._debt[job.stream] = self.OF // 2
         super().submit(job)
 
-    def _spoken(self, slot: int, frames: int) -> list[int]:
+    def _spoken(self, stream: int, frames: int) -> list[int]:
         """Which of a chunk's ``frames`` are spoken, in order."""
         order = []
         for frame in range(frames):
             order.append(frame)
-            self._debt[slot] += self.REPEATED
-            if self._debt[slot] >= self.OF:
-                self._debt[slot] -= self.OF
+            self._debt[stream] += self.REPEATED
+            if self._debt[stream] >= self.OF:
+                self._debt[stream] -= self.OF
                 order.append(frame)
         return order

@@ -20,23 +20,23 @@ class BroadcastBatch(DecodeBatch):
     """``broadcast_add`` (vllm-omni PR 2012, root cause 2): one summand has a dimension of its own too many.
 
     [B, 1, H] + [B, H] is no error but [B, B, H], and the first column is taken for the batch: each
-    row gets its own codebook 0 and the rest, with the text that is still to come, of row 0. With
-    one row, and in row 0, the result is right.
+    slot gets its own codebook 0 and the rest, with the text that is still to come, of slot 0. With
+    one slot, and in slot 0, the result is right.
     """
 
-    def _next_inputs(self, codes: Tensor, rows: slice) -> Tensor:
+    def _next_inputs(self, codes: Tensor, slots: slice) -> Tensor:
         table = self.model.talker.codec_embedding.weight
         embeds = self.model.predictor.embed_frame(codes, table[:, None])[:, 0]
-        text = self._coming_text(rows)
+        text = self._coming_text(slots)
         return embeds if text is None else (embeds[:, None] + text)[:, 0]
 
 
 class FrozenRandomBatch(DecodeBatch):
     """``graph_rng`` (vllm-omni PR 2012, review): the random numbers of a captured graph are constants.
 
-    A graph replays what it captured, and the numbers of that moment with it: each step of a row
+    A graph replays what it captured, and the numbers of that moment with it: each step of a slot
     draws with the same ones, whatever the request and its seed. What a request says depends on
-    the row that it got. Wrong at every concurrency, though the words may survive it.
+    the slot that it got. Wrong at every concurrency, though the words may survive it.
     """
 
     def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
@@ -45,14 +45,14 @@ class FrozenRandomBatch(DecodeBatch):
         self._captured = torch.from_numpy(numbers).to(model.device)
         self._uniforms[:] = self._captured[:, None]
 
-    def join(self, uniforms: np.ndarray) -> int:
-        """See :meth:`DecodeBatch.join`; the request's numbers never reach the graph."""
-        return super().join(uniforms[:0])
+    def allocate_slot(self, uniforms: np.ndarray) -> int:
+        """See :meth:`DecodeBatch.allocate_slot`; the request's numbers never reach the graph."""
+        return super().allocate_slot(uniforms[:0])
 
-    def leave(self, row: int) -> int | None:
-        """See :meth:`DecodeBatch.leave`; the graph's constants stay with their row."""
-        moved = super().leave(row)
-        self._uniforms[row] = self._captured[row]
+    def free_slot(self, slot: int) -> int | None:
+        """See :meth:`DecodeBatch.free_slot`; the graph's constants stay with their slot."""
+        moved = super().free_slot(slot)
+        self._uniforms[slot] = self._captured[slot]
         return moved
 
 
@@ -84,11 +84,11 @@ class SerialBatch(DecodeBatch):
     with the number of requests.
     """
 
-    def _complete(self, rows: slice) -> Tensor:
-        uniforms = self._uniforms[self._rows[rows], self._frame[rows]]
+    def _complete(self, slots: slice) -> Tensor:
+        uniforms = self._uniforms[self._slots[slots], self._frame[slots]]
         codes = torch.zeros_like(uniforms, dtype=torch.long)
-        for row in range(self.count):
-            one = slice(row, row + 1)
+        for slot in range(self.count):
+            one = slice(slot, slot + 1)
             hidden, code0 = self._hidden[one], self._code0[one]
             codes[one] = expand(self.model.predictor, self._strategy, hidden, code0, uniforms[one], self._draw_rest)
         return codes

@@ -15,7 +15,7 @@ from reference_impl.engine.chunking import ChunkSchedule
 from reference_impl.engine.code2wav_worker import AudioJob
 from reference_impl.engine.decode_batch import DecodeBatch, NewStrategy, chosen_strategy
 from reference_impl.engine.engine import Engine
-from reference_impl.engine.request_state import Running
+from reference_impl.engine.request_state import RequestState
 from reference_impl.engine.stages import Stages
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
 from reference_impl.faults import audio, batches, predictor
@@ -29,30 +29,31 @@ class NeighbourSlotEngine(Engine):
     """``neighbour_slot`` (vllm-omni issues 4415, 4664): audio is addressed to a slot, not to a request.
 
     Code2Wav runs CHUNKS_BEHIND chunks behind the talker, as where the two are processes of their
-    own. A slot is a row of the batch; a row whose request has finished is given to another at
-    once, here by moving the last row into it, and the chunks still on their way are delivered to
+    own. A slot whose request has finished is given to another at once, here by moving the last one
+    into it, and the chunks still on their way are delivered to
     the new owner. With two in flight, one of two requests loses its end to its neighbour.
     """
 
     CHUNKS_BEHIND = 3
 
     def __init__(self, *args: Any):
-        self._behind: dict[Running, deque[AudioJob]] = {}
+        self._behind: dict[RequestState, deque[AudioJob]] = {}
         super().__init__(*args)
 
-    def _speak(self, running: Running, job: AudioJob) -> None:
-        behind = self._behind.setdefault(running, deque())
+    def _speak(self, state: RequestState, job: AudioJob) -> None:
+        behind = self._behind.setdefault(state, deque())
         behind.append(job)
         while len(behind) > self.CHUNKS_BEHIND or (job.end is not None and behind):
             late = behind.popleft()
-            super()._speak(running, replace(late, on_event=self._to_slot(running.row, late.on_event)))
+            super()._speak(state, replace(late, on_event=self._to_slot(state.slot, late.on_event)))
         if job.end is not None:
-            del self._behind[running]
+            del self._behind[state]
 
-    def _to_slot(self, row: int, own: Callable[[Event], None]) -> Callable[[Event], None]:
+    def _to_slot(self, slot: int, own: Callable[[Event], None]) -> Callable[[Event], None]:
         def deliver(event: Event) -> None:
             with self._wake:
-                owner = self._rows.requests[row].emit if row < len(self._rows) else own
+                running = self._scheduler.running
+                owner = running[slot].emit if slot < len(running) else own
             (owner if isinstance(event, AudioChunk) else own)(event)
 
         return deliver

@@ -155,8 +155,8 @@ def our_generation(pair: Pair, chosen: list[Case]) -> tuple[np.ndarray, Tensor]:
     settings = ServerSettings(max_batch=len(chosen), max_seq_len=512, **GREEDY)
     batch = DecodeBatch(pair.ours, settings, FRAMES + 1, builder.pad)
     for case in chosen:
-        row = batch.join(request_uniforms(0, FRAMES + 1, 16))
-        batch.prefill(row, our_prompt(builder, case))
+        slot = batch.allocate_slot(request_uniforms(0, FRAMES + 1, 16))
+        batch.prefill(slot, our_prompt(builder, case))
     hidden, codes = [batch.hidden.clone()], []
     for _ in range(FRAMES):
         codes.append(batch.step()[:, :16])
@@ -178,8 +178,8 @@ def check_end(pair: Pair) -> Iterator[Result]:
         for case in chosen:
             expected.append(official_generation(pair.official, pair.kind, [case], frames=FRAMES).codes.shape[1])
             batch = DecodeBatch(pair.ours, ServerSettings(max_batch=1, **GREEDY), FRAMES + 1, builder.pad)
-            batch.join(request_uniforms(0, FRAMES + 1, 16))
-            code0, frames = batch.prefill(0, our_prompt(builder, case)), 0
+            batch.prefill(batch.allocate_slot(request_uniforms(0, FRAMES + 1, 16)), our_prompt(builder, case))
+            code0, frames = int(batch.code0[0]), 0
             while code0 != EOS and frames < FRAMES:
                 code0, frames = int(batch.step()[0, 16]), frames + 1
             ends.append(frames)

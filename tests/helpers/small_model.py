@@ -91,8 +91,8 @@ def enter(batch: DecodeBatch, seed: int, forced_frames: int = 1000) -> int:
         return torch.randn(count, size, generator=generator).to(model.device, model.dtype)
 
     prompt = Prompt(vectors(length), torch.arange(length, device=model.device), length, vectors(seed % 4))
-    row = batch.join(request_uniforms(seed, FRAMES + 1, 16))
-    batch.enter(row, prompt, forced_frames, frame=0)
+    row = batch.allocate_slot(request_uniforms(seed, FRAMES + 1, 16))
+    batch.prefill(row, prompt, forced_frames, frame=0)
     return row
 
 

@@ -129,10 +129,10 @@ class GraphAudioWorker(AudioWorker):
                 self._send(job, pcm)
         ended = [job for job in jobs if job.end is not None]
         if ended:
-            slots = [job.slot for job in ended]
-            self._graphs.reset(slots)
+            streams = [job.stream for job in ended]
+            self._graphs.reset(streams)
             with self._wake:
-                self._free.extend(slots)
+                self._free.extend(streams)
         for job in ended:
             job.on_event(job.end)
 
@@ -152,7 +152,7 @@ class GraphAudioWorker(AudioWorker):
             open_jobs = [job for job in open_jobs if done[id(job)] < len(job.codes)]
 
     def _push(self, call: Pieces) -> list[np.ndarray]:
-        return self._graphs.push([piece for _, piece in call], [job.slot for job, _ in call])
+        return self._graphs.push([piece for _, piece in call], [job.stream for job, _ in call])
 
 
 def calls(pieces: Pieces, rows: int) -> list[Pieces]:

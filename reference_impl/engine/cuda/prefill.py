@@ -28,7 +28,7 @@ MOST = max(COUNTS)
 
 @triton.jit
 def prompt_heads_kernel(
-    qkv, q_gain, k_gain, table, keys, values, rows, begin, length, most, slot_stride, head_stride, eps,
+    qkv, q_gain, k_gain, table, keys, values, slots, begin, length, most, slot_stride, head_stride, eps,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, ALL_HEADS: tl.constexpr, DIM: tl.constexpr,
 ):  # fmt: skip
     """See :func:`prompt_heads`. Program (position, prompt)."""
@@ -54,7 +54,7 @@ def prompt_heads_kernel(
     turned2 = (second * cos + first * sin).to(raw1.dtype)
     tl.store(at, turned1, mask=inside & (is_value == 0))
     tl.store(at + DIM // 2, turned2, mask=inside & (is_value == 0))
-    slot = tl.load(rows + prompt) * slot_stride + position * DIM + lane
+    slot = tl.load(slots + prompt) * slot_stride + position * DIM + lane
     key_at = keys + slot + (head - HEADS) * head_stride
     is_key = (is_query == 0) & (is_value == 0)
     tl.store(key_at, turned1, mask=is_key)
@@ -65,20 +65,20 @@ def prompt_heads_kernel(
 
 
 def prompt_heads(
-    qkv: Tensor, norms: tuple[Tensor, Tensor], table: Tensor, keys: Tensor, values: Tensor, rows: Tensor, begin: Tensor,
-    eps: float,
+    qkv: Tensor, norms: tuple[Tensor, Tensor], table: Tensor, keys: Tensor, values: Tensor, slots: Tensor,
+    begin: Tensor, eps: float,
 ) -> None:  # fmt: skip
     """Norm and rotary embedding of the queries and keys in ``qkv``, in place; keys and values into the cache.
 
     qkv [prompts, length, (heads + 2 kv_heads) × D]; norms: gains of query and key [D]; table
-    [positions, 2, D] float32 as of :class:`reference_impl.model.layers.RotaryTable`; keys/values [slots,
-    kv_heads, max_len, D]; rows [prompts]: their slots; begin [prompts]: the first rotary position.
+    [positions, 2, D] float32 as of :class:`reference_impl.model.layers.RotaryTable`; keys/values [all slots,
+    kv_heads, max_len, D]; slots [prompts]: where each goes; begin [prompts]: the first rotary position.
     """
     count, length, width = qkv.shape
     _, kv_heads, _, dim = keys.shape
     heads = width // dim - 2 * kv_heads
     prompt_heads_kernel[(length, count)](
-        qkv, *norms, table, keys, values, rows, begin, length, len(table), keys.stride(0), keys.stride(1), eps,
+        qkv, *norms, table, keys, values, slots, begin, length, len(table), keys.stride(0), keys.stride(1), eps,
         HEADS=heads, KV_HEADS=kv_heads, ALL_HEADS=triton.next_power_of_2(heads + 2 * kv_heads), DIM=dim,
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ class PromptGraphs:
         self._talker, self._cache, self._hidden = model.talker, cache, hidden
         self.longest = max((length for length in LENGTHS if length <= cache.max_len), default=0)
         self._embeds = hidden.new_zeros(MOST * self.longest, hidden.shape[1])
-        # of each prompt: its row, the index of its last position, and that position's rotary number
+        # of each prompt: its slot, the index of its last position, and that position's rotary number
         self._where = torch.zeros(3, MOST, dtype=torch.long, device=hidden.device)
         self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         pool = None
@@ -108,10 +108,10 @@ class PromptGraphs:
         """The positions that a prompt of ``length`` takes; at most ``longest``."""
         return min(size for size in LENGTHS if size >= length)
 
-    def prefill(self, prompts: list[Tensor], positions: list[int], rows: list[int]) -> None:
+    def prefill(self, prompts: list[Tensor], positions: list[int], slots: list[int]) -> None:
         """Up to MOST prompts [S, H], S at most ``longest``, whose positions begin at ``positions``.
 
-        Their keys and values go to the slots ``rows``, their last states to these rows of ``hidden``.
+        Their keys and values go to ``slots``, their last states to these rows of ``hidden``.
         """
         count = min(size for size in COUNTS if size >= len(prompts))
         length = self.padded(max(map(len, prompts)))
@@ -121,20 +121,20 @@ class PromptGraphs:
         embeds.zero_()
         for place, index in enumerate(repeats):
             embeds[place, : len(prompts[index])] = prompts[index]
-        where = [[rows[i] for i in repeats], [len(prompts[i]) - 1 for i in repeats], [positions[i] for i in repeats]]
+        where = [[slots[i] for i in repeats], [len(prompts[i]) - 1 for i in repeats], [positions[i] for i in repeats]]
         self._where[:, :count] = to_device(where, self._where.device)
         self._graphs[count, length].replay()
 
     def _run(self, count: int, length: int) -> None:
         stack, cache = self._talker.stack, self._cache
-        rows, last, begin = self._where[:, :count]
+        slots, last, begin = self._where[:, :count]
         table, eps = stack.rotary.table, stack.config.rms_norm_eps
         x = self._embeds[: count * length].clone()
         for index, layer in enumerate(stack.layers):
             qkv = layer.qkv_proj(F.rms_norm(x, x.shape[1:], layer.input_layernorm.weight, eps))
             qkv = qkv.view(count, length, -1)
             norms = (layer.q_norm.weight, layer.k_norm.weight)
-            prompt_heads(qkv, norms, table, cache.keys[index], cache.values[index], rows, begin, eps)
+            prompt_heads(qkv, norms, table, cache.keys[index], cache.values[index], slots, begin, eps)
             split = qkv.view(count, length, -1, layer.head_dim).transpose(1, 2)
             query, key, value = split.split([layer.heads, layer.kv_heads, layer.kv_heads], dim=1)
             out = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
@@ -142,4 +142,4 @@ class PromptGraphs:
             both = layer.gate_up_proj(F.rms_norm(x, x.shape[1:], layer.post_attention_layernorm.weight, eps))
             x.addmm_(gate(both), layer.down_proj.weight.T)
         ends = x.view(count, length, -1)[torch.arange(count, device=x.device), last]
-        self._hidden.index_copy_(0, rows, stack.norm(ends))
+        self._hidden.index_copy_(0, slots, stack.norm(ends))

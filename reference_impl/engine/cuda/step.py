@@ -1,9 +1,9 @@
-"""The hot loop on a GPU: one frame for every row, all of it on the device, in one CUDA graph a batch size.
+"""The decode step on a GPU: one frame for every slot, all of it on the device, in one CUDA graph a batch size.
 
 :meth:`FullStep.run` is the frame: 15 passes through the code predictor, each ending in a draw,
 then the sum of the 16 embeddings, one pass through the talker, and the draw of codebook 0.
 Nothing in it waits for the host, so it is captured once for each of a few batch sizes and
-replayed. Rows behind the occupied ones are computed and ignored; they stand at position 0.
+replayed. Slots behind the taken ones are computed and ignored; they stand at position 0.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ GRAPH_ROWS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
-class RowState:
+class SlotState:
     """The tensors of a :class:`reference_impl.engine.decode_batch.DecodeBatch` that a step reads and writes in place.
 
-    ``counters`` int64 [7, rows]: code0, length, position, frame, segment_frame, min_frames,
-    trailing_length. ``active`` int64 [rows]: 1 for occupied rows. ``seen`` and ``trailing`` as there.
+    ``counters`` int64 [7, slots]: code0, length, position, frame, segment_frame, min_frames,
+    trailing_length. ``active`` int64 [slots]: 1 for taken slots. ``seen`` and ``trailing`` as there.
     """
 
     hidden: Tensor
@@ -65,14 +65,14 @@ class Buffers:
 
 
 class FullStep:
-    """Steps for up to ``rows`` rows over ``state`` and the talker's ``cache``.
+    """Steps for the slots of ``state`` and the talker's ``cache``.
 
     ``draw_first``, ``draw_rest``: how codebook 0 and the others are drawn. ``penalty``: the
     repetition penalty. ``pdl``: programmatic dependent launches (compute capability 9.0 and later).
     """
 
     def __init__(
-        self, model: Model, cache: SlotCache, state: RowState, draw_first: FastDraw, draw_rest: FastDraw,
+        self, model: Model, cache: SlotCache, state: SlotState, draw_first: FastDraw, draw_rest: FastDraw,
         penalty: float, pdl: bool, tile_for: TileFor = tile_for,
     ):  # fmt: skip
         self._model, self._cache, self._state = model, cache, state
@@ -111,11 +111,11 @@ class FullStep:
             self._graphs[count] = graph
 
     def replay(self, count: int) -> None:
-        """One frame for at least the first ``count`` rows; the codes are in ``result`` [rows, 17] afterwards."""
+        """One frame for at least the first ``count`` slots; the codes are in ``result`` [slots, 17] afterwards."""
         self._graphs[min(size for size in self._graphs if size >= count)].replay()
 
     def run(self, rows: int) -> None:
-        """The frame, kernel by kernel."""
+        """The frame of the first ``rows`` slots, kernel by kernel."""
         state, predictor, talker = self._state, self._model.predictor, self._model.talker
         self._begin_frame(rows)
         for group in range(1, predictor.config.num_code_groups):

@@ -46,7 +46,7 @@ def seen(taken: list[AudioJob]) -> list[tuple[int, str, int, int]]:
     """(slot, kind, first frame, frames) of each."""
     return [
         (
-            one.slot,
+            one.stream,
             "silent" if one.silent else "end" if one.codes is None else "heard",
             -1 if one.codes is None else int(one.codes[0, 0]),
             0 if one.codes is None else len(one.codes),

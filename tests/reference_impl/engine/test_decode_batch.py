@@ -13,7 +13,7 @@ class Names(DecodeBatch):
     def __init__(self, count: int):
         self.count, self.names = count, list(range(count))
 
-    def leave(self, row: int) -> int | None:
+    def free_slot(self, row: int) -> int | None:
         last = self.names.pop()
         self.count -= 1
         if row == self.count:
@@ -26,7 +26,7 @@ def test_every_set_of_five_rows() -> None:
     for size in range(1, 6):
         for rows in itertools.combinations(range(5), size):
             batch = Names(5)
-            moved = batch.leave_all(list(rows))
+            moved = batch.free_slots(list(rows))
             now = list(range(5))
             for row, before in moved.items():
                 now[row] = before

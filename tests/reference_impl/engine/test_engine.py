@@ -13,7 +13,7 @@ from reference_impl.build import build_engine
 from reference_impl.engine import engine as engine_module
 from reference_impl.engine import scheduler
 from reference_impl.engine.engine import MAX_FRAMES, Engine
-from reference_impl.engine.scheduler import JoinPace
+from reference_impl.engine.scheduler import PrefillGate
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -201,7 +201,7 @@ def test_prompts_between_two_frames_of_a_running_request_are_bounded(
 
 
 def test_prompts_gather_where_they_are_read_together(engine, monkeypatch, prompts_before_each_frame):
-    monkeypatch.setattr(engine._waiting, "_pace", JoinPace(3, 14, gathers=True))
+    monkeypatch.setattr(engine._scheduler.waiting, "_gate", PrefillGate(3, 14, batches_prefill=True))
     monkeypatch.setattr(engine_module, "PREFILL_BUDGET_S", 60.0)
     between = prompts_before_each_frame()
     # a whole call's worth at once, and the rest two frames later than they could have
@@ -220,15 +220,15 @@ def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):
 
 
 def test_cancelling_while_a_request_is_admitted_ends_it_and_nobody_else(engine, monkeypatch):
-    """The cancel falls between leaving the queue and taking a row."""
-    join = engine._batch.join
+    """The cancel falls between leaving the queue and taking a slot."""
+    allocate = engine._batch.allocate_slot
 
     def cancel_first(uniforms):
         engine.cancel("late")
-        return join(uniforms)
+        return allocate(uniforms)
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine._batch, "join", cancel_first)
+        patched.setattr(engine._batch, "allocate_slot", cancel_first)
         late, other = speak(engine, SpeechRequest("late", TEXTS[0], "heart", seed=1), request(1))
     assert late.end.reason == "cancelled"
     assert other.end.reason == "stop"

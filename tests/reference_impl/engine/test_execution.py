@@ -29,7 +29,7 @@ def test_round_trips_change_nothing() -> None:
         with torch.inference_mode():
             for seed in (1, 2):
                 prompt = prompts.build(prompts.segments(prompts.warm_up_request())[0])
-                batch.prefill(batch.join(request_uniforms(seed, 20, 16)), prompt, forced_frames=8)
+                batch.prefill(batch.allocate_slot(request_uniforms(seed, 20, 16)), prompt, forced_frames=8)
             codes.append(np.stack([batch.step() for _ in range(4)]))
     assert codes[0].shape == (4, 2, 17)
     np.testing.assert_array_equal(*codes)

@@ -84,7 +84,7 @@ def test_broadcast_add_also_adds_the_text_of_row_0(small_config, small):
         for kind in (DecodeBatch, BroadcastBatch):
             batch = kind(small, settings, 20, torch.zeros(hidden))
             for prompt in prompts:
-                batch.prefill(batch.join(np.full((20, 16), 0.5, dtype=np.float32)), prompt)
+                batch.prefill(batch.allocate_slot(np.full((20, 16), 0.5, dtype=np.float32)), prompt)
             inputs.append(batch._next_inputs(torch.zeros(3, 16, dtype=torch.long), slice(0, 3)))
     right, wrong = inputs
     assert torch.equal(wrong[0], right[0])

@@ -21,8 +21,8 @@ def enter(batch: DecodeBatch, seed: int, length: int, broken: bool = False) -> N
     embeds = torch.randn(length, len(PAD), generator=torch.Generator().manual_seed(seed))
     if broken:
         embeds[length // 2] = float("nan")
-    row = batch.join(request_uniforms(seed, 9, 16))
-    batch.enter(row, Prompt(embeds, torch.arange(length), length), 100, None, 0)
+    row = batch.allocate_slot(request_uniforms(seed, 9, 16))
+    batch.prefill(row, Prompt(embeds, torch.arange(length), length), 100, None, 0)
 
 
 def test_a_sequence_of_no_numbers_spoils_neither_the_next_in_its_slot_nor_the_one_that_is_moved_there(small):
@@ -38,11 +38,11 @@ def test_a_sequence_of_no_numbers_spoils_neither_the_next_in_its_slot_nor_the_on
         enter(batch, 1, 6)
         moved = [batch.step()[1]]
         assert batch._hidden[0].isnan().all()
-        assert batch.leave(0) == 1
+        assert batch.free_slot(0) == 1
         moved += [batch.step()[0] for _ in range(3)]
-        batch.leave(0)
+        batch.free_slot(0)
         enter(batch, 4, 30, broken=True)
-        batch.leave(0)
+        batch.free_slot(0)
         enter(batch, 2, 6)
         followed = [batch.step()[0] for _ in range(4)]
     np.testing.assert_array_equal(moved, alone[0])

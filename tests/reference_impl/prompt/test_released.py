@@ -269,9 +269,9 @@ def test_the_decode_loop_adds_each_rows_own_text_and_penalises_its_own_codes(spo
             (segment,) = builder.segments(request(text, streaming_text=i != 1))
             prompts.append(builder.build(segment))
             # nothing ends: the end token is masked
-            batch.prefill(batch.join(request_uniforms(0, 32, 16)), prompts[-1], forced_frames=100)
+            batch.prefill(batch.allocate_slot(request_uniforms(0, 32, 16)), prompts[-1], forced_frames=100)
         first = [batch.step()[:, :16] for _ in range(4)]
-        assert batch.leave(0) == 2  # the last row moves into its place
+        assert batch.free_slot(0) == 2  # the last row moves into its place
         rest = [batch.step()[:, :16] for _ in range(6)]
         together = {
             0: np.stack([f[0] for f in first]),

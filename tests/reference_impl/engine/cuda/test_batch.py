@@ -44,7 +44,7 @@ def test_codes_equal_solo_and_in_company() -> None:
         for seed in (3, 4):
             assert enter(batch, seed) == 0
             alone[seed] = np.stack([batch.step()[0] for _ in range(16)])
-            batch.leave(0)
+            batch.free_slot(0)
         together: dict[int, list[np.ndarray]] = {3: [], 4: []}
         rows = {}
         for frame in range(20):
@@ -53,7 +53,7 @@ def test_codes_equal_solo_and_in_company() -> None:
             if frame == 4:
                 rows[4], rows[11] = enter(batch, 4), enter(batch, 11)
             if frame == 8:
-                moved = batch.leave(rows.pop(10))
+                moved = batch.free_slot(rows.pop(10))
                 rows = {seed: 0 if row == moved else row for seed, row in rows.items()}
             result = batch.step()
             for seed, kept in together.items():
@@ -71,12 +71,12 @@ def test_rows_that_leave_together() -> None:
             for seed in range(5):
                 enter(batch, seed)
             first = steps(batch, 3)
-            assert batch.leave_all([0, 3]) == {0: 4}
+            assert batch.free_slots([0, 3]) == {0: 4}
             enter(batch, 7)
             second = steps(batch, 3)
-            assert batch.leave_all([0, 1]) == {0: 2, 1: 3}
+            assert batch.free_slots([0, 1]) == {0: 2, 1: 3}
             third = steps(batch, 3)
-            assert batch.leave_all([0, 1]) == {}
+            assert batch.free_slots([0, 1]) == {}
             enter(batch, 8)
         codes.append([first, second, third, steps(batch, 3)])
     for want, got in zip(*codes, strict=True):
@@ -90,12 +90,12 @@ def test_two_steps_under_way() -> None:
         for batch in (late, plain):
             enter(batch, 1)
         want = steps(plain, 6)
-        late.launch()
+        late.launch_step()
         got = []
         for _ in range(5):
-            late.launch()
-            got.append(late.collect())
-        got.append(late.collect())
+            late.launch_step()
+            got.append(late.collect_step())
+        got.append(late.collect_step())
     np.testing.assert_array_equal(np.stack(got), want)
 
 

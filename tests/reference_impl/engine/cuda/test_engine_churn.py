@@ -78,15 +78,15 @@ class LateBatch(FullStepBatch):
         DecodeBatch.__init__(self, model, settings, max_frames + 1, pad)
         self.max_length = settings.max_seq_len - 1
         self._active = torch.zeros(settings.max_batch, dtype=torch.long)
-        self._prompts, self.gathers = EagerPrompts(self), True
-        self._joining, self._entering, self._under_way = [], [], deque()
+        self._prompts, self.batches_prefill = EagerPrompts(self), True
+        self._allocated, self._pending, self._launched = [], [], deque()
 
-    def launch(self) -> None:
-        self._read_prompts()
-        self._under_way.append(DecodeBatch.step(self))
+    def launch_step(self) -> None:
+        self._prefill_pending()
+        self._launched.append(DecodeBatch.step(self))
 
-    def collect(self) -> np.ndarray:
-        return self._under_way.popleft()
+    def collect_step(self) -> np.ndarray:
+        return self._launched.popleft()
 
 
 class Segmented:
@@ -195,9 +195,10 @@ def check(engine: Engine, all_heard: list[Heard], alone: list[np.ndarray]) -> No
         assert all(len(chunk.pcm) == 2 * HOP * chunk.frames for chunk in heard.chunks)
     assert min(reasons[reason] for reason in ("stop", "length", "cancelled")) > 1, reasons
     deadline = time.monotonic() + PATIENCE_S
-    while engine._rows.busy and time.monotonic() < deadline:
+    scheduler = engine._scheduler
+    while scheduler.busy and time.monotonic() < deadline:
         time.sleep(0.002)
-    assert (len(engine._rows), len(engine._waiting), engine._rows.busy, engine._draining) == (0, 0, False, set())
+    assert (len(scheduler.running), len(scheduler.waiting), scheduler.busy, engine._draining) == (0, 0, False, set())
     assert sorted(engine._audio._free) == list(range(2 * ROWS))
     batch = engine._batch
     assert batch.count == 0 and not batch._active.any() and not batch._counters[1:5].any()
@@ -232,7 +233,7 @@ def test_every_request_keeps_its_codes_beside_others_that_come_and_go_float32(sm
         late.stop()
 
 
-@pytest.mark.parametrize("broken", ["nothing", "launch", "collect", "audio"])
+@pytest.mark.parametrize("broken", ["nothing", "launch_step", "collect_step", "audio"])
 def test_what_is_under_way_fails_when_the_engine_stops_or_breaks_float32(small_released, monkeypatch, broken) -> None:
     engine = engine_of(LATE, small_released)
     part, name = {"audio": (engine._audio, "_decode")}.get(broken, (engine._batch, broken))

@@ -50,24 +50,24 @@ class UncapturedPrompts(PromptGraphs):
 class UncapturedBatch(FullStepBatch):
     """Gathers as the batch of one graph does, and steps as the eager one."""
 
-    ahead = False
+    overlaps_steps = False
 
     def __init__(self, model, settings, max_frames, pad):
         DecodeBatch.__init__(self, model, settings, max_frames, pad)
         self._active = torch.zeros(settings.max_batch, dtype=torch.long)
         self._prompts = UncapturedPrompts(self)
-        self.gathers, self._joining, self._entering = True, [], []
+        self.batches_prefill, self._allocated, self._pending = True, [], []
 
     def step(self) -> np.ndarray:
-        self._read_prompts()
+        self._prefill_pending()
         return DecodeBatch.step(self)
 
 
 def enter(batch: DecodeBatch, seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     embeds, trailing = (torch.randn(count, HIDDEN, generator=generator) for count in (length, seed % 4))
-    row = batch.join(request_uniforms(seed, 20 + seed, 16))
-    batch.enter(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
+    row = batch.allocate_slot(request_uniforms(seed, 20 + seed, 16))
+    batch.prefill(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
 
 
 def test_codes_equal_eager_float32() -> None:
@@ -80,11 +80,11 @@ def test_codes_equal_eager_float32() -> None:
             for seed, length in enumerate((10, 40, 12, 5, 8)):
                 enter(batch, seed, length)
             spoken = [batch.step() for _ in range(2)]
-            assert batch.leave_all([0, 3]) == {0: 4}
+            assert batch.free_slots([0, 3]) == {0: 4}
             enter(batch, 6, 33)
             enter(batch, 7, MAX_SEQ_LEN - 20)  # longer than any graph
             spoken += [batch.step() for _ in range(2)]
-            assert batch.leave_all([1, 0, 4]) == {0: 2, 1: 3}
+            assert batch.free_slots([1, 0, 4]) == {0: 2, 1: 3}
             spoken += [batch.step() for _ in range(2)]
         codes.append(spoken)
     for want, got in zip(*codes, strict=True):
@@ -104,6 +104,6 @@ def test_positions_that_begin_again_are_read_as_they_are_float32() -> None:
         with torch.inference_mode():
             embeds = torch.randn(12, HIDDEN, generator=torch.Generator().manual_seed(1))
             prompt = Prompt(embeds, torch.tensor([*range(11), 0]), 1)
-            batch.enter(batch.join(request_uniforms(0, 20, 16)), prompt, 1000, None, 0)
+            batch.prefill(batch.allocate_slot(request_uniforms(0, 20, 16)), prompt, 1000, None, 0)
             codes.append([batch.step() for _ in range(3)])
     np.testing.assert_array_equal(*codes)

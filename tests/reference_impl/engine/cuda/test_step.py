@@ -25,7 +25,7 @@ from reference_impl.settings import ServerSettings
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
 from reference_impl.engine.cuda import step
 from reference_impl.engine.cuda.drawing import FastDraw
-from reference_impl.engine.cuda.step import FullStep, RowState
+from reference_impl.engine.cuda.step import FullStep, SlotState
 
 pytestmark = pytest.mark.skipif(not INTERPRETED, reason="needs TRITON_INTERPRET=1")
 GROUPS, CODES, END, VOCABULARY, HIDDEN, MAX_SEQ_LEN, MAX_FRAMES = 4, 16, 18, 24, 48, 24, 6
@@ -72,7 +72,7 @@ class InterpretedBatch(DecodeBatch):
     def __init__(self, model, settings, max_frames, pad):
         super().__init__(model, settings, max_frames, pad)
         self._active = torch.zeros(settings.max_batch, dtype=torch.long)
-        state = RowState(self._hidden, self._uniforms, self._counters, self._active, self._seen, self._trailing)
+        state = SlotState(self._hidden, self._uniforms, self._counters, self._active, self._seen, self._trailing)
         draws = FastDraw.of(self._draw_code0, VOCABULARY), FastDraw.of(self._draw_rest, CODES)
         self.full = FullStep(model, self._cache, state, *draws, self._penalty, pdl=False)
 
@@ -115,8 +115,8 @@ def batch_of(kind: type[DecodeBatch], model: Model) -> DecodeBatch:
     for seed, length in enumerate((5, 9)):
         generator = torch.Generator().manual_seed(seed)
         embeds, trailing = (torch.randn(count, HIDDEN, generator=generator) for count in (length, seed))
-        row = batch.join(request_uniforms(seed, MAX_FRAMES + 1, GROUPS))
-        batch.enter(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
+        row = batch.allocate_slot(request_uniforms(seed, MAX_FRAMES + 1, GROUPS))
+        batch.prefill(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
     return batch
 
 
