@@ -1,12 +1,12 @@
-"""Settings of the reference server; the fields are those of the config group ``reference``."""
+"""Settings of the reference server: the config group ``reference``, and the command line of the server. No PyTorch."""
 
 from __future__ import annotations
 
 import ctypes
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, Optional, Union, get_args, get_type_hints
 
 from omni_bench.errors import ConfigError
 
@@ -49,62 +49,46 @@ def cuda_devices() -> int:
     return 0 if failed else count.value
 
 
-@dataclass(frozen=True)
+def _key(default: Any, explanation: str) -> Any:
+    return field(default=default, metadata={"help": explanation})
+
+
+@dataclass  # not frozen: Hydra fills it in, as the config group `reference`
 class ServerSettings:
-    """How the reference engine runs.
+    """The bundled reference server."""
 
-    ``preset``/``checkpoint``: which model and weights (``bundled`` is the tiny voice shipped
-    with the package, ``random`` any preset with weights that speak noise, anything else a
-    folder, whose own configuration then counts and not the preset's). ``max_batch``: requests
-    decoded together; more wait. ``max_queue``:
-    waiting requests beyond which a new one is refused (429). ``max_seq_len``: positions of
-    the talker's KV cache a slot (text + frames of one segment). ``join_every_frames``: while more than half
-    of the rows run, waiting prompts are read at most before every so many-th frame, several at a time, where
-    the execution reads them together (``full_step``): fewer calls for prompts against later first chunks.
-    ``deterministic``: every step runs at the fixed batch shape ``max_batch`` so that a request's codes
-    cannot depend on how many neighbours it has. ``first_chunk_frames``: frames in the first audio chunk;
-    later chunks grow up to ``chunk_frames`` as ``chunk_growth`` says (``chunking.py``), in
-    deterministic mode by doubling. ``predictor``: one of PREDICTOR_STRATEGIES.
-    The sampling fields are the checkpoint's own where they are None; temperature 0 takes the
-    likeliest code. ``threads``: PyTorch threads inside one operation on a CPU (None: half the
-    cores, at most 4; Code2Wav runs beside the talker). ``recorded``: in float32 on a CPU, the
-    operations of a frame are recorded at the first one and replayed without Python
-    (``recording.py``; the codes and samples are the same). ``fault``: a name of
-    ``faults/catalogue.py``, which breaks this server on purpose (None: it works). ``graphs``:
-    how a step is executed (``execution.py``); all but ``off`` need CUDA. ``buffers``: whether
-    codes and states stay on the device between two steps of a frame, or go through the host.
-    ``chat_token_ms``: the pace at which the chat form's stand-in for a text model writes its tokens
-    (``chat_text.py``); 0 writes them as fast as it can. ``engine_process``: whether the engine gets
-    a process of its own beside the one that serves HTTP (``remote_engine.py``), see :meth:`in_two_processes`.
-    """
-
-    preset: str = "tiny"
-    checkpoint: str = "bundled"
-    device: str = "auto"
-    dtype: str = "auto"
-    max_batch: int = 32
-    max_queue: int = 256
-    max_seq_len: int = 512
-    join_every_frames: int = 6
-    deterministic: bool = False
-    first_chunk_frames: int = 1
-    chunk_frames: int = 8
-    chunk_growth: str = "buffered"
-    predictor: str = "kv_cache"
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    repetition_penalty: float | None = None
-    predictor_temperature: float | None = None
-    predictor_top_k: int | None = None
-    predictor_top_p: float | None = None
-    threads: int | None = None
-    recorded: bool = True
-    fault: str | None = None
-    graphs: str = "off"
-    buffers: str = "device"
-    chat_token_ms: float = DEFAULT_CHAT_TOKEN_MS
-    engine_process: bool | str = "auto"
+    preset: str = _key("tiny", "shapes of the model: tiny, qwen3_tts_0_6b or qwen3_tts_1_7b")
+    checkpoint: str = _key("bundled", "weights: bundled, random, or the folder of a released checkpoint")
+    device: str = _key("auto", "auto, cpu, cuda or cuda:N")
+    dtype: str = _key("auto", "auto, float32 or bfloat16")
+    max_batch: int = _key(32, "slots: requests decoded together; more wait")
+    max_queue: int = _key(256, "waiting requests beyond which a new one is refused with 429")
+    max_seq_len: int = _key(512, "positions of the talker's KV cache per slot")
+    # fewer prefill calls, of several prompts each, against later first chunks (engine/scheduler.py)
+    join_every_frames: int = _key(6, "full_step, more than half of the slots in use: prefill every N frames at most")
+    # so that a request's codes cannot depend on how many neighbours it has; chunks then grow by doubling
+    deterministic: bool = _key(False, "run every step at batch size max_batch, for bit-equal codes")
+    first_chunk_frames: int = _key(1, "frames in the first chunk of audio")
+    chunk_frames: int = _key(8, "frames in later chunks, maximum")
+    chunk_growth: str = _key("buffered", "growth up to it: buffered (by the listener's buffered audio) or double")
+    predictor: str = _key("kv_cache", "code predictor: kv_cache, reprefill or fixed_window; the codes are the same")
+    temperature: Optional[float] = _key(None, "talker; 0: greedy, null: the checkpoint's own, as for the next six")
+    top_k: Optional[int] = _key(None, "talker; 0: no limit")
+    top_p: Optional[float] = _key(None, "talker; 1: no limit")
+    repetition_penalty: Optional[float] = _key(None, "talker; 1: none")
+    predictor_temperature: Optional[float] = _key(None, "code predictor; 0: greedy")
+    predictor_top_k: Optional[int] = _key(None, "code predictor; 0: no limit")
+    predictor_top_p: Optional[float] = _key(None, "code predictor; 1: no limit")
+    # inside one operation; Code2Wav runs beside the talker, each with as many
+    threads: Optional[int] = _key(None, "PyTorch threads on a CPU; null: half of the cores, at most 4")
+    recorded: bool = _key(True, "on a CPU: record the operations of a frame once and replay them without Python")
+    fault: Optional[str] = _key(None, "break the server on purpose, by a fault of the catalogue (docs/selftest.md)")
+    graphs: str = _key("off", "execution of a decode step: off, or on CUDA compile, cuda_graph or full_step")
+    buffers: str = _key("device", "device, or host_roundtrip: codes and states pass through the host at every step")
+    chat_token_ms: float = _key(
+        DEFAULT_CHAT_TOKEN_MS, "pace of the chat's stand-in for a language model, per token; 0: at once"
+    )
+    engine_process: Union[bool, str] = _key("auto", "engine in a process of its own: auto (on CUDA), true or false")
 
     def in_two_processes(self) -> bool:
         """Whether the engine gets a process of its own; ``auto``: where it runs on CUDA. Raises ConfigError."""

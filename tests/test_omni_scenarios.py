@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from omni_bench.commands.cli import main
-from omni_bench.records.config import ReferenceConfig, TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.records.schema import validate_run
 from omni_bench.targets.reference import ReferenceTarget
+from reference_impl.settings import ServerSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 # A busy machine is no failure of the product.
@@ -32,7 +33,7 @@ def run_scenario(folder: Path, scenario: str, *overrides: str) -> tuple[dict, li
 def server(tmp_path_factory):
     """(address, log) of one bundled server for all scenarios below, as a server that already runs."""
     log = tmp_path_factory.mktemp("server") / "server.log"
-    target = ReferenceTarget(TargetConfig(kind="reference"), ReferenceConfig(threads=1, max_batch=4), log)
+    target = ReferenceTarget(TargetConfig(kind="reference"), ServerSettings(threads=1, max_batch=4), log)
     info = target.start()
     yield info.base_url, log
     target.stop()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from omni_bench.commands.serve import reference_settings
 from omni_bench.commands.stored_runs import named_run
 from omni_bench.errors import EXIT_OK, ConfigError
-from omni_bench.records.config import ReferenceConfig
 from omni_bench.records.files import to_json, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
@@ -50,7 +49,6 @@ def roofline_command(
     from reference_impl.loading.from_settings import checkpoint_folder, default_threads, resolve_device, resolve_dtype
     from reference_impl.model.presets import PRESETS
     from reference_impl.roofline.device_limits import busy_share, measure_limits
-    from reference_impl.settings import ServerSettings
 
     document: Mapping[str, Any] | None = None
     folder: RunFolder | None = None
@@ -67,10 +65,9 @@ def roofline_command(
                 f"{folder.path}: the target is {config.target.kind!r}, whose shapes are unknown; name them: "
                 "omni-bench roofline reference.preset=qwen3_tts_1_7b reference.checkpoint=random"
             )
-        reference = config.reference
+        settings = config.reference
     else:
-        reference = reference_settings(overrides, "roofline")
-    settings = _settings(reference, ServerSettings)
+        settings = reference_settings(overrides, "roofline")
     try:
         device = resolve_device(settings.device)
     except ConfigError as error:
@@ -173,7 +170,3 @@ def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int
     finally:
         engine.stop()
     return found
-
-
-def _settings(reference: ReferenceConfig, settings: type) -> Any:
-    return settings(**vars(reference))

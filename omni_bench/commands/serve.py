@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from omni_bench.errors import ConfigError
-from omni_bench.records.config import ReferenceConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.targets.probe import check_port_free, url_of
 from omni_bench.targets.reference import check_checkpoint, server_command, server_env
+from reference_impl.settings import ServerSettings
 
 
 def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
@@ -28,7 +28,7 @@ def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     os.execve(command[0], command, server_env())
 
 
-def reference_settings(overrides: Sequence[str], command: str = "serve") -> ReferenceConfig:
+def reference_settings(overrides: Sequence[str], command: str = "serve") -> ServerSettings:
     """The config group ``reference`` with ``overrides`` of ``command``. Raises ConfigError for keys of other groups."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")

@@ -17,12 +17,12 @@ from omni_bench.records.config import (
     AsrConfig,
     ClientConfig,
     LoadConfig,
-    ReferenceConfig,
     SloConfig,
     TargetConfig,
 )
 from omni_bench.records.level import Level, level_value
 from omni_bench.report.format import hardware_name
+from reference_impl.settings import ServerSettings
 
 # What ends a request that goes wrong (it is a failure then), where a key is kept, and what marks a level:
 # none of these changes a valid measurement.
@@ -78,7 +78,7 @@ def settings_of(run: Mapping[str, Any]) -> dict[str, Any]:
     target = provenance["target"]
     found = _group(provenance, "target", TargetConfig, skip=_TARGET_VOLATILE)
     if target["kind"] == "reference":
-        found |= _group(provenance, "reference", ReferenceConfig)
+        found |= _group(provenance, "reference", ServerSettings)
     health = target["description"].get("health")
     if isinstance(health, Mapping):
         # The reference server's own settings are in the configuration already; its weights are not.
@@ -119,7 +119,7 @@ def schema_defaults() -> Mapping[str, Any]:
     """Keys and settings of the configuration, by name, with the values that they have unless somebody sets them."""
     nothing: Mapping[str, Any] = {"config": {}}
     groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig, "slo": SloConfig}
-    groups |= {"target": TargetConfig, "reference": ReferenceConfig}
+    groups |= {"target": TargetConfig, "reference": ServerSettings}
     return {key: value for name, schema in groups.items() for key, value in _group(nothing, name, schema).items()}
 
 

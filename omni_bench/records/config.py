@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from omegaconf import MISSING
+
+from reference_impl.settings import ServerSettings
 
 
 def key(default: Any, explanation: str) -> Any:
@@ -171,39 +173,6 @@ class ChecksConfig:
 
 
 @dataclass
-class ReferenceConfig:
-    """The bundled reference server; what each setting does in the engine: ``reference_impl/settings.py``."""
-
-    preset: str = key("tiny", "shapes of the model: tiny, qwen3_tts_0_6b or qwen3_tts_1_7b")
-    checkpoint: str = key("bundled", "weights: bundled, random, or the folder of a released checkpoint")
-    device: str = key("auto", "auto, cpu, cuda or cuda:N")
-    dtype: str = key("auto", "auto, float32 or bfloat16")
-    max_batch: int = key(32, "slots: requests decoded together; more wait")
-    max_queue: int = key(256, "waiting requests beyond which a new one is refused with 429")
-    max_seq_len: int = key(512, "positions of the talker's KV cache per slot")
-    join_every_frames: int = key(6, "full_step, more than half of the slots in use: prefill every N frames at most")
-    deterministic: bool = key(False, "run every step at batch size max_batch, for bit-equal codes")
-    first_chunk_frames: int = key(1, "frames in the first chunk of audio")
-    chunk_frames: int = key(8, "frames in later chunks, maximum")
-    chunk_growth: str = key("buffered", "growth up to it: buffered (by the listener's buffered audio) or double")
-    predictor: str = key("kv_cache", "code predictor: kv_cache, reprefill or fixed_window; the codes are the same")
-    temperature: Optional[float] = key(None, "talker; 0: greedy, null: the checkpoint's own, as for the next six")
-    top_k: Optional[int] = key(None, "talker; 0: no limit")
-    top_p: Optional[float] = key(None, "talker; 1: no limit")
-    repetition_penalty: Optional[float] = key(None, "talker; 1: none")
-    predictor_temperature: Optional[float] = key(None, "code predictor; 0: greedy")
-    predictor_top_k: Optional[int] = key(None, "code predictor; 0: no limit")
-    predictor_top_p: Optional[float] = key(None, "code predictor; 1: no limit")
-    threads: Optional[int] = key(None, "PyTorch threads on a CPU; null: half of the cores, at most 4")
-    recorded: bool = key(True, "on a CPU: record the operations of a frame once and replay them without Python")
-    fault: Optional[str] = key(None, "break the server on purpose, by a fault of the catalogue (docs/selftest.md)")
-    graphs: str = key("off", "execution of a decode step: off, or on CUDA compile, cuda_graph or full_step")
-    buffers: str = key("device", "device, or host_roundtrip: codes and states pass through the host at every step")
-    chat_token_ms: float = key(5.0, "pace of the chat's stand-in for a language model, per token; 0: at once")
-    engine_process: Union[bool, str] = key("auto", "engine in a process of its own: auto (on CUDA), true or false")
-
-
-@dataclass
 class OutputConfig:
     """What is kept."""
 
@@ -225,7 +194,7 @@ class RunConfig:
     slo: SloConfig = field(default_factory=SloConfig)
     asr: AsrConfig = field(default_factory=AsrConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
-    reference: ReferenceConfig = field(default_factory=ReferenceConfig)
+    reference: ServerSettings = field(default_factory=ServerSettings)
     output: OutputConfig = field(default_factory=OutputConfig)
 
 

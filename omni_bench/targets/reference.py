@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.records.config import ReferenceConfig, TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.subprocesses import child_env, module_command
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
@@ -29,7 +29,7 @@ class ReferenceTarget:
     With ``config.python`` it is that environment's reference server, which may be of another version.
     """
 
-    def __init__(self, config: TargetConfig, reference: ReferenceConfig, log_path: Path):
+    def __init__(self, config: TargetConfig, reference: ServerSettings, log_path: Path):
         self._config = config
         self._reference = reference
         self._process: ServerProcess | None = None
@@ -95,7 +95,7 @@ class ReferenceTarget:
 def server_command(
     host: str,
     port: int,
-    reference: ReferenceConfig,
+    reference: ServerSettings,
     parent_pid: int | None = None,
     interpreter: Interpreter | None = None,
 ) -> list[str]:
@@ -104,7 +104,7 @@ def server_command(
     ``interpreter``: of another environment, whose server may know fewer settings; raises TargetError if one of
     those it does not know has a value of its own.
     """
-    settings = asdict(ServerSettings(**asdict(reference)))
+    settings = asdict(reference)
     arguments = ["--host", host, "--port", str(port), "--settings"]
     if interpreter is None:
         command = module_command("reference_impl", *arguments, json.dumps(settings))
@@ -134,7 +134,7 @@ def server_env() -> dict[str, str]:
     return child_env(PYTHONUNBUFFERED="1")
 
 
-def check_checkpoint(reference: ReferenceConfig) -> None:
+def check_checkpoint(reference: ServerSettings) -> None:
     """Raise ConfigError if ``reference.checkpoint`` is a folder that is not there."""
     folder = Path(reference.checkpoint).absolute()
     if reference.checkpoint not in ("bundled", "random") and not folder.is_dir():

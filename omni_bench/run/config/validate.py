@@ -17,7 +17,6 @@ from omni_bench.records.config import (
     DatasetConfig,
     LoadConfig,
     OutputConfig,
-    ReferenceConfig,
     RunConfig,
 )
 from omni_bench.run.config.validate_client import validate_client, validate_requested
@@ -34,6 +33,7 @@ from reference_impl.settings import (
     MAX_CHAT_TOKEN_MS,
     PREDICTOR_STRATEGIES,
     SIZES,
+    ServerSettings,
     check_engine_process,
 )
 
@@ -144,7 +144,7 @@ def _checks(checks: ChecksConfig) -> None:
     _at_least("checks.parity_requests", checks.parity_requests, 0)
 
 
-def _reference(reference: ReferenceConfig) -> None:
+def _reference(reference: ServerSettings) -> None:
     device("reference.device", reference.device)
     choice("reference.preset", reference.preset, tuple(PRESETS))
     choice("reference.dtype", reference.dtype, DTYPES)

@@ -11,9 +11,10 @@ import pytest
 from repository import HELPERS
 
 from omni_bench.errors import TargetError
-from omni_bench.records.config import ReferenceConfig, TargetConfig
+from omni_bench.records.config import TargetConfig
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.reference import ReferenceTarget, server_command
+from reference_impl.settings import ServerSettings
 
 OLD = Interpreter("/old/bin/python", "3.11.0", {"omni-bench": "0.0.1"}, ("preset", "checkpoint", "device", "max_batch"))
 
@@ -68,22 +69,22 @@ def test_nothing_of_this_environment_reaches_it(monkeypatch, tmp_path):
 
 
 def test_an_older_server_is_told_what_it_knows():
-    command = server_command("127.0.0.1", 0, ReferenceConfig(max_batch=4), 7, OLD)
+    command = server_command("127.0.0.1", 0, ServerSettings(max_batch=4), 7, OLD)
     assert command[:4] == ["/old/bin/python", "-P", "-m", "reference_impl"]
     assert command[-2:] == ["--parent-pid", "7"]
     assert settings_of(command) == {"preset": "tiny", "checkpoint": "bundled", "device": "auto", "max_batch": 4}
-    assert "predictor" in settings_of(server_command("127.0.0.1", 0, ReferenceConfig()))
+    assert "predictor" in settings_of(server_command("127.0.0.1", 0, ServerSettings()))
 
 
 def test_an_older_server_cannot_follow_a_newer_setting():
     with pytest.raises(TargetError, match=r"reference\.predictor=reprefill: the reference server of .* no such"):
-        server_command("127.0.0.1", 0, ReferenceConfig(predictor="reprefill"), None, OLD)
+        server_command("127.0.0.1", 0, ServerSettings(predictor="reprefill"), None, OLD)
 
 
 def test_an_environment_without_the_reference_server():
     there = Interpreter("/other/bin/python", "3.11.0", {}, None)
     with pytest.raises(TargetError, match="there is no reference_impl in that environment"):
-        server_command("127.0.0.1", 0, ReferenceConfig(), None, there)
+        server_command("127.0.0.1", 0, ServerSettings(), None, there)
 
 
 def test_the_server_of_another_environment_is_launched(tmp_path):
@@ -93,7 +94,7 @@ def test_the_server_of_another_environment_is_launched(tmp_path):
     script = f'test "$2" = -c && echo \'{answer}\' && exit\ntest -z "$PYTHONPATH" || exit 9\n'
     python = fake_python(tmp_path, f"{script}exec {sys.executable} {fake_server} 0")
     config = TargetConfig(kind="reference", python=python)
-    target = ReferenceTarget(config, ReferenceConfig(), tmp_path / "server.log")
+    target = ReferenceTarget(config, ServerSettings(), tmp_path / "server.log")
     try:
         info = target.start()
         assert info.environment == {"python": "3.11.0", "packages": {"omni-bench": "0.0.1"}}

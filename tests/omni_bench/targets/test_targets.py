@@ -14,7 +14,7 @@ from aiohttp import web
 from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.records.config import ReferenceConfig, RunConfig, TargetConfig
+from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets import reference as reference_module
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
@@ -75,7 +75,7 @@ def fake_reference(monkeypatch, tmp_path):
             "server_command",
             lambda host, port, *_, **__: [sys.executable, FAKE_SERVER, str(port), *manners],
         )
-        return ReferenceTarget(config, ReferenceConfig(), tmp_path / "server.log")
+        return ReferenceTarget(config, ServerSettings(), tmp_path / "server.log")
 
     return build
 
@@ -138,7 +138,7 @@ def test_an_older_address_in_the_log_is_passed_over(fake_reference, running, tmp
 def test_the_address_is_read_from_the_log(line, url, monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(reference_module, "get", lambda address, _: asked.append(address) or Answer(200, b"", None))
-    target = ReferenceTarget(TargetConfig(kind="reference"), ReferenceConfig(), tmp_path / "server.log")
+    target = ReferenceTarget(TargetConfig(kind="reference"), ServerSettings(), tmp_path / "server.log")
     target._process = ServerProcess(["x"], tmp_path / "server.log")
     (tmp_path / "server.log").write_text(line)
     assert target._is_ready() == (url is not None)
@@ -172,17 +172,17 @@ def test_the_real_server_logs_its_address():
 
 @pytest.mark.parametrize("checkpoint", ["bundled", "random", "."])
 def test_a_checkpoint_that_can_be_there(checkpoint):
-    check_checkpoint(ReferenceConfig(checkpoint=checkpoint))
+    check_checkpoint(ServerSettings(checkpoint=checkpoint))
 
 
 @pytest.mark.parametrize("checkpoint", ["bundle", "/nowhere", __file__])
 def test_a_checkpoint_that_is_not_there(checkpoint):
     with pytest.raises(ConfigError, match=rf"checkpoint='{checkpoint}': there is no folder .*valid: bundled"):
-        check_checkpoint(ReferenceConfig(checkpoint=checkpoint))
+        check_checkpoint(ServerSettings(checkpoint=checkpoint))
 
 
 def test_the_command_line_of_the_server_carries_every_setting():
-    command = server_command("127.0.0.1", 8000, ReferenceConfig(chunk_frames=4, threads=1), parent_pid=42)
+    command = server_command("127.0.0.1", 8000, ServerSettings(chunk_frames=4, threads=1), parent_pid=42)
     assert command[:4] == [sys.executable, "-P", "-m", "reference_impl"]
     options = dict(zip(command[4::2], command[5::2], strict=True))
     assert options["--host"] == "127.0.0.1" and options["--port"] == "8000" and options["--parent-pid"] == "42"

@@ -12,7 +12,7 @@ from repository import ROOT
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import ConfigError
 from omni_bench.load.plan import size_load
-from omni_bench.records.config import ReferenceConfig, RunConfig
+from omni_bench.records.config import RunConfig
 from omni_bench.run.config.compose import (
     CONFIG_NAME,
     GROUPS,
@@ -144,8 +144,9 @@ def test_an_external_target_composes():
 
 
 def test_the_reference_group_is_the_settings_of_the_server():
-    assert ReferenceConfig.__annotations__.keys() == ServerSettings.__annotations__.keys()
-    assert ServerSettings(**vars(ReferenceConfig())) == ServerSettings()
+    composed = compose(["reference.max_batch=4", "reference.chat_token_ms=1"]).reference
+    assert composed == ServerSettings(max_batch=4, chat_token_ms=1.0)
+    assert ServerSettings.from_json(composed.to_json()) == composed
 
 
 def test_mappings_take_new_entries_with_a_plus():
@@ -206,7 +207,7 @@ def test_the_scenarios_are_beside_the_package_in_a_checkout():
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
     package = tmp_path / "omni_bench"
-    monkeypatch.setattr("omni_bench.run.config.compose.__file__", str(package / "config" / "compose.py"))
+    monkeypatch.setattr("omni_bench.run.config.compose.__file__", str(package / "run" / "config" / "compose.py"))
     with pytest.raises(ConfigError, match="the installation is incomplete"):
         scenario_folder()
     for folder in (tmp_path / "scenarios", package / "_scenarios"):
