@@ -25,11 +25,11 @@ from typing import Any
 
 from tabulate import tabulate
 
+from benchmarks.ab_simulation.simulate import rate_interval
 from omni_bench.commands.cli import main as omni_bench
 from omni_bench.commands.compare import JSON_NAME
 from omni_bench.compare.ab.state import STATE_NAME
 from omni_bench.compare.rows import METRIC_NAMES, interval_text, signed_percent
-from omni_bench.compare.stats.simulate import rate_interval
 from omni_bench.errors import EXIT_INTERRUPTED, EXIT_USAGE
 from omni_bench.run.config.compose import utc_folder_name
 

@@ -37,7 +37,7 @@ REPORT_INTERVAL_S = 0.5  # counters that have changed are told so often, if ther
 STOP_LIMIT_S = 5.0  # an engine that takes longer to stop ends with its process
 RECEIVE_BYTES = 2**18
 # Audio waits for the interpreter lock while another thread runs Python for longer than this (CPython: 5 ms).
-# benchmarks/http_overhead.py with --host-ms 3 --prefill-ms 4: the first audio is out after 6 ms instead of 8.5.
+# benchmarks/http_overhead with --host-ms 3 --prefill-ms 4: the first audio is out after 6 ms instead of 8.5.
 SWITCH_INTERVAL_S = 0.0005
 _LAST = Item(0, 0)
 

@@ -1,6 +1,6 @@
 """How fast an engine speaks: requests through it one after the other in each of c places, without HTTP.
 
-Used by ``omni-bench roofline --measure`` and ``benchmarks/ladder.py``. Everything between a
+Used by ``omni-bench roofline --measure`` and ``benchmarks/ladder``. Everything between a
 request's text and its last 16-bit sample counts: admission, prefill, steps, Code2Wav, delivery.
 """
 

@@ -6,8 +6,9 @@ import json
 import math
 from dataclasses import replace
 
-import ab_power
 import pytest
+
+from benchmarks import ab_power
 
 
 def comparison(change=0.08, sd=0.02, detectable=0.04, tripped=False, verdict="REGRESSION"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cross_talk_cases import KINDS, ONSET_ADDED, TAIL_ADDED, WHOLE, Recording, cut_at, join, splice
+
+from benchmarks.cross_talk.cases import KINDS, ONSET_ADDED, TAIL_ADDED, WHOLE, Recording, cut_at, join, splice
 
 RATE_HZ = 8000
 WORD, GAP = 4000, 800

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import gate_replay as bench
-
-from omni_bench.nightly.gate.replay import Nights, replay
+from benchmarks.gate_replay import __main__ as bench
+from benchmarks.gate_replay.replay import Nights, replay
 from omni_bench.nightly.gate.result import Outcome
 
 PASS, ALARM, OPEN = Outcome.PASS, Outcome.REGRESSION, Outcome.INCONCLUSIVE
@@ -39,5 +38,5 @@ def test_the_report():
     text = bench.render(nights, [bench.tally(Nights(), [history()] * 20)], 1.0, bench.SEED)
     assert "NOT as it should be: alarms in no night, hard failures in night 5" in text
     assert re.search(r"\| 5 +\| HARD FAILURE \|", text) and "0.0 to 16.8 %" in text
-    assert text.rstrip().endswith("```sh\npython benchmarks/gate_replay.py\n```")
+    assert text.rstrip().endswith("```sh\npython -m benchmarks.gate_replay\n```")
     assert "--scale 0.5 --seed 3" in bench.render(nights, [], 0.5, 3)

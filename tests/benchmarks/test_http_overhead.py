@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import queue
 
-import http_overhead as bench
 import pytest
 
+from benchmarks.http_overhead import __main__ as bench
 from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
 
 

@@ -7,15 +7,9 @@ import json
 import sys
 from dataclasses import replace
 
-import interop_habits as habits
-import interop_others as others
-import interop_page as page
-import interop_report as report
-import interop_runs as runs
-import interop_server as server
-import interop_table as table
 import pytest
 
+from benchmarks.interop import habits, others, page, report, runs, server, table
 from omni_bench.datasets.seed_tts import read_seed_tts
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.prompt import Prompt

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ladder
-import ladder_codes as ladder_codes
 import numpy as np
+
+from benchmarks.ladder import __main__ as ladder
+from benchmarks.ladder import codes as ladder_codes
 
 ROW = {
     "model": "m", "rung": "full_step", "codes": "equal", "concurrency": 8, "rounds": 2, "frames_each": 99.0,

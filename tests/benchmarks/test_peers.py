@@ -7,14 +7,14 @@ import json
 import sys
 
 import numpy as np
-import peer_worker
-import peers
 import pytest
 import torch
-from peer_checkpoint import codec_json, generation_json, main_json, random_weights, shrunk
-from peer_systems import Mode
-from peer_table import WANTED, document, figures, render, understand, with_ratios
 
+from benchmarks.peers import __main__ as peers
+from benchmarks.peers import worker as peer_worker
+from benchmarks.peers.checkpoint import codec_json, generation_json, main_json, random_weights, shrunk
+from benchmarks.peers.systems import Mode
+from benchmarks.peers.table import WANTED, document, figures, render, understand, with_ratios
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
 from reference_impl.loading.released_config import released_config
 from reference_impl.model.presets import PRESETS
@@ -254,7 +254,7 @@ def test_the_document_names_card_versions_and_command():
     about = {"python": "3.12.3", "packages": {"torch": "2.11.0"}, "device": "A card", "took_s": 12.3}
     rows = with_ratios([figures("ours", result())])
     results = {
-        "command": "python benchmarks/peers.py --frames 7",
+        "command": "python -m benchmarks.peers --frames 7",
         "frames": 7,
         "rounds": 2,
         "tiny": False,
@@ -263,7 +263,7 @@ def test_the_document_names_card_versions_and_command():
     text = document({**results, "systems": {"ours": about, "qwen_tts": {"took_s": 0.0}}})
     assert "ours: A card; Python 3.12.3; torch 2.11.0; 12 s" in text
     assert "qwen-tts: nothing is known of it" in text
-    assert "    python benchmarks/peers.py --frames 7" in text
+    assert "    python -m benchmarks.peers --frames 7" in text
     assert "not how fast" not in text
     assert "not how fast" in document({**results, "systems": {}, "tiny": True})
 
@@ -344,6 +344,6 @@ def test_rows_are_stored_by_model_beside_the_table(monkeypatch, tmp_path, capsys
     stored = json.loads(out.read_text(encoding="utf-8"))
     assert [row["model"] for row in stored["rows"]] == [LARGE] * 3 + [SMALL] * 3
     assert [row.get("rtf_ratio") for row in stored["rows"][:3]] == pytest.approx([1.0, None, 4.0])
-    assert stored["command"] == f"python benchmarks/peers.py --out {out}"
+    assert stored["command"] == f"python -m benchmarks.peers --out {out}"
     assert out.with_suffix(".md").read_text(encoding="utf-8").strip() == capsys.readouterr().out.strip()
     assert peers.main(["--systems", "qwen_tts"]) == 1

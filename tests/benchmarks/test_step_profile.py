@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import step_profile as bench
+from benchmarks import step_profile as bench
 
 LAYER = ("few_rows_kernel", "{}_attention_kernel", "few_rows_kernel", "few_rows_kernel", "few_rows_kernel")
 

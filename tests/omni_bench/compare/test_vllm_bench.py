@@ -162,7 +162,7 @@ REAL = DATA / "vllm_bench"
 
 
 def test_a_real_result():
-    """vllm-omni 0.30.0 against the reference server with an engine of a fixed pace (benchmarks/interop.py)."""
+    """vllm-omni 0.30.0 against the reference server with an engine of a fixed pace (benchmarks/interop)."""
     (run,) = load_arm(str(REAL / "speech_c4.json"))
     (level,) = run.levels
     assert (level.concurrency, level.requests, run.invalid) == (4, 12, ())

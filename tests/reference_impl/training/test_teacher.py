@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tiny_voice_wer import EVALUATION_SET, Spoken, lead_ms, read_sentences, summarise, tone_db
 
+from benchmarks.tiny_voice_wer import EVALUATION_SET, Spoken, lead_ms, read_sentences, summarise, tone_db
 from omni_bench.errors import DatasetError
 from reference_impl.training import synthesise
 from reference_impl.training.corpus import load_corpus

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from omni_bench.compare.stats.simulate import log_sd
+from benchmarks.ab_simulation.simulate import log_sd
 from omni_bench.compare.views import OMNI_BENCH
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.night import gate_night

@@ -1,11 +1,11 @@
 """Our engine beside the official ``qwen-tts`` and ``faster-qwen3-tts``, on one card, one utterance at a time.
 
-    python benchmarks/peers.py --peer-python qwen_tts=A/bin/python faster_qwen3_tts=B/bin/python --out peers.json
-    python benchmarks/peers.py --tiny --device cpu                  does it work at all? small models, no GPU
+    python -m benchmarks.peers --peer-python qwen_tts=A/bin/python faster_qwen3_tts=B/bin/python --out peers.json
+    python -m benchmarks.peers --tiny --device cpu                  does it work at all? small models, no GPU
 
 Random weights at the released sizes, utterances of one forced length, prompts of nearly one length, the same
 sampling, bfloat16, at concurrency 1. Each system runs in a process of its own, one after the other, measured
-by the same code (peer_worker.py). The peers are optional and cannot share an environment, as they need
+by the same code (worker.py). The peers are optional and cannot share an environment, as they need
 different versions of transformers:
 
     pip install qwen-tts==0.1.1                                     A: transformers 4.57.3
@@ -29,13 +29,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peer_table import OURS, document, figures, understand, with_ratios
-
+from benchmarks.peers.table import OURS, document, figures, understand, with_ratios
 from omni_bench.subprocesses import child_env, start
 
 SYSTEMS = (OURS, "qwen_tts", "faster_qwen3_tts")
 MODELS = ("qwen3_tts_1_7b", "qwen3_tts_0_6b")
-WORKER = Path(__file__).resolve().with_name("peer_worker.py")
+WORKER = Path(__file__).resolve().with_name("worker.py")
 CHARACTERS_PER_FRAME = 14 / 12.5
 """Of the lengths that our engine forces with random weights (``reference_impl/prompt/released.py``)."""
 
@@ -76,7 +75,7 @@ def run_system(
     env = child_env(**QUIET)
     if python != sys.executable:
         # packages put in this interpreter's way are not meant for another
-        env["PYTHONPATH"] = str(WORKER.parents[1])
+        env["PYTHONPATH"] = str(WORKER.parents[2])
     begun, why, output = time.perf_counter(), None, b""
     with tempfile.TemporaryFile() as log:
         try:
@@ -115,7 +114,7 @@ def last_line(log: Any) -> str:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line; exits with 2 for one that makes no sense."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.split("\n")[0])
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--peer-python", nargs="+", default=[], metavar="[SYSTEM=]PYTHON", help="who runs the peers")
@@ -146,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan["text"] = text_of(args.frames)
     plan["warm_up"] = {"frames": WARM_UP_FRAMES, "text": text_of(WARM_UP_FRAMES)}
     results: dict[str, Any] = {
-        "command": shlex.join(["python", "benchmarks/peers.py", *(sys.argv[1:] if arguments is None else arguments)]),
+        "command": shlex.join(["python", "-m", "benchmarks.peers", *(sys.argv[1:] if arguments is None else arguments)]),
         "frames": args.frames,
         "rounds": args.rounds,
         "tiny": args.tiny,

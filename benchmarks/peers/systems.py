@@ -1,4 +1,4 @@
-"""The systems that benchmarks/peers.py compares, each behind the same few methods.
+"""The systems that benchmarks/peers compares, each behind the same few methods.
 
 What only one of them needs is imported in its class: they live in environments of their own.
 """
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from peer_checkpoint import save_random_checkpoint
 
+from benchmarks.peers.checkpoint import save_random_checkpoint
 from reference_impl.model.config import ModelConfig
 
 VOICE, LANGUAGE = "vivian", "English"
@@ -49,8 +49,7 @@ class Ours:
     modes = (Mode("stream", True),)
 
     def __init__(self, model: str, config: ModelConfig, plan: Mapping[str, Any], folder: Path):
-        from ladder import RUNGS
-
+        from benchmarks.ladder.__main__ import RUNGS
         from reference_impl.engine.engine import Engine
         from reference_impl.loading.from_settings import (
             Origin,

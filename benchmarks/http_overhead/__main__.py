@@ -1,6 +1,6 @@
 """What HTTP costs the reference server beside an engine that keeps a card's time: one process or two.
 
-    python benchmarks/http_overhead.py [--levels 1,8,32] [--rounds 3] [--host-ms 1]
+    python -m benchmarks.http_overhead [--levels 1,8,32] [--rounds 3] [--host-ms 1]
 
 The engine (``paced_engine.py``) has no model: steps of ``--step-ms`` for up to 32 requests, of
 which ``--host-ms`` are Python under the interpreter lock, and chunks by the real schedule. It is driven
@@ -29,9 +29,9 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from paced_engine import FRAME_S, SAMPLE_RATE_HZ, EnginePace, PacedEngine
 from tabulate import tabulate
 
+from benchmarks.http_overhead.paced_engine import FRAME_S, SAMPLE_RATE_HZ, EnginePace, PacedEngine
 from omni_bench.load.closed_plan import build_level_plans, prompts_needed
 from omni_bench.load.runner import run_level
 from omni_bench.records.config import ClientConfig, LoadConfig
@@ -66,7 +66,11 @@ CLIENT = ClientConfig(kind="openai_speech", model="paced")
 
 def main() -> None:
     """Print one row a level and way of serving."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.http_overhead",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--levels", default="1,8,32", help="concurrencies (default: %(default)s)")
     parser.add_argument("--per-slot", type=int, default=4, help="requests a place, 16 at least (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="of everything (default: %(default)s)")

@@ -1,6 +1,6 @@
 """Do other clients and ours measure the same of one server? Writes the table of reports/interop.md.
 
-    python benchmarks/interop.py --vllm-python PATH [--aiperf PATH] [--guidellm PATH] --out reports/interop.md
+    python -m benchmarks.interop --vllm-python PATH [--aiperf PATH] [--guidellm PATH] --out reports/interop.md
 
 PATH of ``--vllm-python``: the interpreter of an environment with vllm 0.30.0 and vllm-omni 0.30.0 (Python 3.12; the
 client needs no GPU); of the others, their command in environments of their own.
@@ -23,19 +23,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from interop_habits import THEIRS, Habits
-from interop_others import aiperf_section, guidellm_section, vllm_chat_section
-from interop_page import Page, write_page
-from interop_report import Group
-from interop_runs import Load, Server, VllmBench, our_timelines, run_openai, run_ours, run_vllm, write_prompts
-
+from benchmarks.interop.habits import THEIRS, Habits
+from benchmarks.interop.others import aiperf_section, guidellm_section, vllm_chat_section
+from benchmarks.interop.page import Page, write_page
+from benchmarks.interop.report import Group
+from benchmarks.interop.runs import (
+    Load,
+    Server,
+    VllmBench,
+    our_timelines,
+    run_openai,
+    run_ours,
+    run_vllm,
+    write_prompts,
+)
 from omni_bench.datasets.load import load_prompts
 from omni_bench.records.config import DatasetConfig
 
 
 def main() -> None:
     """Run everything and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.interop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--vllm-python", required=True, help="interpreter of the environment of vllm-omni")
     parser.add_argument("--aiperf", help="the command aiperf of its environment")
     parser.add_argument("--guidellm", help="the command guidellm of its environment")
@@ -126,7 +136,7 @@ def steps(server: Server, load: Load) -> Group:
 def shown_command(words: Sequence[str] = ()) -> str:
     """The command line, without where programs lie on this machine."""
     shown = [f"PATH/{Path(word).name}" if word.startswith(("/", "~")) else word for word in words or sys.argv[1:]]
-    return shlex.join(["python", "benchmarks/interop.py", *shown])
+    return shlex.join(["python", "benchmarks/interop", *shown])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One system of benchmarks/peers.py, in a process and an interpreter of its own.
+"""One system of benchmarks/peers, in a process and an interpreter of its own.
 
 A plan (JSON) comes in on stdin; one JSON object a line goes out on stdout: what is installed,
 then each result or why there is none, and which models are done. Everything that the packages
@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from peer_checkpoint import shrunk
-from peer_systems import NEEDS, SYSTEMS, Mode, System
 
+from benchmarks.peers.checkpoint import shrunk
+from benchmarks.peers.systems import NEEDS, SYSTEMS, Mode, System
 from reference_impl.model.config import ModelConfig
 from reference_impl.model.presets import PRESETS
 

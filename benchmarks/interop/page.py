@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from interop_report import (
+
+from benchmarks.interop.report import (
     OPENAI,
     OURS,
     ROWS,
@@ -19,8 +20,7 @@ from interop_report import (
     plain_table,
     statistics_table,
 )
-from interop_table import agrees, over_rounds
-
+from benchmarks.interop.table import agrees, over_rounds
 from omni_bench import __version__
 from omni_bench.records.timeline import Timeline
 from omni_bench.run.provenance import cpu_model, package_version, usable_cores
@@ -45,7 +45,7 @@ only by their starts.
 """
 READING = """
 Theirs and ours: medians over the runs of the runs' medians; ours as `omni-bench run` measures it. 'Ours, by their
-definition': their formulas over the timelines of our client with the habits of theirs (`interop_habits.py`): within the
+definition': their formulas over the timelines of our client with the habits of theirs (`habits.py`): within the
 timed call it writes the JSON, looks for a proxy and connects. 'Difference': theirs − ours by their definition, the
 median over the pairs of runs; 'of the rounds': the lowest and highest pair.
 """
@@ -136,7 +136,7 @@ def set_up(page: Page) -> str:
         server that stays up; each run warms up first (two requests a slot, which nobody counts)""",
         """prompts and recordings of `seed_tts_mini`; the recording of a prompt goes along as base64, as their client
         does it""",
-        """their client stays loaded between its runs (`interop_vllm.py` gives its command line one run after another):
+        """their client stays loaded between its runs (`vllm_bench.py` gives its command line one run after another):
         its imports take half a minute""",
     ]
     return "\n".join(bullet(line) for line in lines)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from omni_bench.compare.stats.simulate import World, log_sd, look, rate_interval, simulate, simulated_changes
+from benchmarks.ab_simulation.simulate import World, log_sd, look, rate_interval, simulate, simulated_changes
 from omni_bench.compare.stats.verdicts import VERDICTS, Plan, Verdict
 
 STUDIES = 1000

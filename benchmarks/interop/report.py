@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from interop_table import (
+from tabulate import tabulate
+
+from benchmarks.interop.table import (
     LIMIT_MS,
     ROWS,
     Cell,
@@ -19,8 +21,6 @@ from interop_table import (
     over_rounds,
     paired,
 )
-from tabulate import tabulate
-
 from omni_bench.records.timeline import Timeline
 
 VLLM, OURS, OURS_LIKE, OPENAI = "vllm-omni", "omni-bench", "omni-bench, like theirs", "openai"

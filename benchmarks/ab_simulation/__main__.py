@@ -1,7 +1,7 @@
 """Simulate A/B studies with a known truth through the procedure's own code, and write what came out.
 
-python benchmarks/ab_simulation.py                     1,000 studies a cell -> reports/ab_simulation.md
-python benchmarks/ab_simulation.py --studies 200 --out somewhere.md
+python -m benchmarks.ab_simulation                     1,000 studies a cell -> reports/ab_simulation.md
+python -m benchmarks.ab_simulation --studies 200 --out somewhere.md
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from benchmarks.ab_simulation.simulate import Rates, World, log_sd, rate_interval, simulate
 from omni_bench.compare.stats.pairs import smallest_detectable_change
-from omni_bench.compare.stats.simulate import Rates, World, log_sd, rate_interval, simulate
 from omni_bench.compare.stats.verdicts import ALPHA, Plan
 
 EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15)
 RUN_CVS = (0.01, 0.02, 0.03, 0.05)
 SEED = 2026
-OUT = Path(__file__).resolve().parent.parent / "reports" / "ab_simulation.md"
+OUT = Path(__file__).resolve().parents[2] / "reports" / "ab_simulation.md"
 
 
 def main() -> int:
     """Simulate every cell and write the report; returns 0."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ab_simulation", description=__doc__.splitlines()[0])
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--out", type=Path, default=OUT)
@@ -50,7 +50,7 @@ def main() -> int:
 def render(cells: list[Rates], single: list[Rates], studies: int, seed: int) -> str:
     """The report as markdown."""
     world = replace(cells[0].world, effect=0.0)
-    command = "python benchmarks/ab_simulation.py"
+    command = "python -m benchmarks.ab_simulation"
     changed = [f"--studies {studies}"] * (studies != 1000) + [f"--seed {seed}"] * (seed != SEED)
     null = next(cell for cell in cells if cell.world.run_cv == 0.02 and cell.world.effect == 0)
     slow = next(cell for cell in cells if cell.world.run_cv == 0.02 and cell.world.effect == 0.08)

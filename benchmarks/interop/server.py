@@ -1,6 +1,6 @@
 """The reference server, for ``interop.py``, which notes when what happened to a request.
 
-    python interop_server.py --engine steady|tiny
+    python server.py --engine steady|tiny
 
 Routes, request checks and streams are the reference server's own (``reference_impl.http.app``). The engine is
 the bundled voice (``tiny``) or one without a model (``steady``): a first chunk ``--first-ms`` after the

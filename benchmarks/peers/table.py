@@ -1,4 +1,4 @@
-"""The rows of benchmarks/peers.py: figures of each system, their ratios to ours, and the Markdown table."""
+"""The rows of benchmarks/peers: figures of each system, their ratios to ours, and the Markdown table."""
 
 from __future__ import annotations
 

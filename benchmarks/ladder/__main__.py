@@ -1,9 +1,9 @@
 """The execution ladder of the reference server on one card: what each step of it buys.
 
-    python benchmarks/ladder.py --out ladder.json --markdown ladder.md
-    python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --concurrency 1 32 --repeats 3
-    python benchmarks/ladder.py --models qwen3_tts_1_7b --rungs full_step --frames 46 --unequal --rounds 6
-    python benchmarks/ladder.py --check-codes --rungs full_step --models
+    python -m benchmarks.ladder --out ladder.json --markdown ladder.md
+    python -m benchmarks.ladder --models qwen3_tts_1_7b --rungs full_step --concurrency 1 32 --repeats 3
+    python -m benchmarks.ladder --models qwen3_tts_1_7b --rungs full_step --frames 46 --unequal --rounds 6
+    python -m benchmarks.ladder --check-codes --rungs full_step --models
 
 Offline, through the engine (``reference_impl/roofline/closed_loop.py``; no HTTP), with random weights and
 utterances of one length, so that all places end and begin together, or with ``--unequal`` of half to
@@ -70,7 +70,7 @@ class Results:
         self.document: dict[str, Any] = {
             "device": torch.cuda.get_device_name(),
             "torch": torch.__version__,
-            "command": shlex.join(["python", *sys.argv]),
+            "command": shlex.join(["python", "-m", "benchmarks.ladder", *sys.argv[1:]]),
             "settings": more,
             "rows": [],
         }
@@ -116,7 +116,7 @@ def render(document: dict[str, Any]) -> str:
         f"{document['device']}, PyTorch {document['torch']}. `frames`: utterances one after the other in each place, "
         f"and frames of each; more than one run: the median, and the range behind it. `ms a frame`: wall time of "
         f"everything over the frames each place spoke.{floor} `codes`: whether this rung spoke the codes of the eager "
-        f"one, alone and in company, in float32 at a small size (`benchmarks/ladder_codes.py`).\n\n"
+        f"one, alone and in company, in float32 at a small size (`benchmarks/ladder/codes.py`).\n\n"
         f"```sh\n{document['command']}\n```\n"
     )
 
@@ -214,7 +214,7 @@ BEGUN = time.perf_counter()
 
 def main() -> None:
     """Print the table and store every number."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ladder", description=__doc__.split("\n")[0])
     parser.add_argument("--models", nargs="*", default=["qwen3_tts_1_7b", "qwen3_tts_0_6b"])
     parser.add_argument("--rungs", nargs="+", default=list(RUNGS), choices=list(RUNGS))
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 8, 16, 32])
@@ -243,7 +243,7 @@ def main() -> None:
     results = Results(args.out, args.markdown, more)
     codes: dict[str, str] = {}
     if args.check_codes:
-        from ladder_codes import check_codes
+        from benchmarks.ladder.codes import check_codes
 
         for rung in args.rungs:
             codes[rung] = check_codes(RUNGS[rung], "cuda")

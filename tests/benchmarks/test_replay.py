@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.nightly.gate.replay import Nights, replay
+from benchmarks.gate_replay.replay import Nights, replay
 from omni_bench.nightly.gate.result import Outcome, Status
 
 

@@ -1,10 +1,10 @@
 """What the signal checks find, and whether clean speech ever alarms.
 
-    python benchmarks/audio_checks.py                           the bundled voice and the reference recordings
-    python benchmarks/audio_checks.py --run reports/runs/RUN    and those of a clean run with output.save_audio=all
-    python benchmarks/audio_checks.py --out reports/audio_checks.md
+    python -m benchmarks.audio_checks                           the bundled voice and the reference recordings
+    python -m benchmarks.audio_checks --run reports/runs/RUN    and those of a clean run with output.save_audio=all
+    python -m benchmarks.audio_checks --out reports/audio_checks.md
 
-Clean speech is corrupted in every way of ``audio_corruptions.py``; the audio faults of the reference server
+Clean speech is corrupted in every way of ``corruptions.py``; the audio faults of the reference server
 are switched on one after another. Everything random follows --seed.
 """
 
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import audio_corruptions as corruptions
 import numpy as np
 import soundfile
-from audio_corruptions import FULL_SCALE, Corruption, Speech, speak
 from tabulate import tabulate
 
+from benchmarks.audio_checks import corruptions
+from benchmarks.audio_checks.corruptions import FULL_SCALE, Corruption, Speech, speak
 from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signal_findings
 from omni_bench.accuracy.signal.clicks import MEAN_SURPRISE, MEMBER_P, REQUEST_P, edge_evidence
 from omni_bench.accuracy.signal.dropouts import FALL_DB, ONSET_RATIO, fall_db, onset_ratios
@@ -144,7 +144,11 @@ STATISTICS = (
 
 def main() -> None:
     """Print the tables, and write them if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.audio_checks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--run", type=Path, help="a clean run whose audio was kept")
     parser.add_argument("--clips", type=int, default=32, help="sentences to speak (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
@@ -176,7 +180,7 @@ def render(clean: dict[str, list[Speech]], faulty: dict[str, list[Speech]], rng:
     found = [_found_row(name, wanted, [_single(one) for one in corrupted[name]]) for name, wanted, _ in CORRUPTIONS]
     found += [_found_row(f"server fault {name}", wanted, level_faults(faulty[name])) for name, wanted in SERVER_FAULTS]
     parts = [
-        "# The signal checks: what they find\n\nWritten by `python benchmarks/audio_checks.py`.",
+        "# The signal checks: what they find\n\nWritten by `python -m benchmarks.audio_checks`.",
         f"## Clean speech\n\n{_table(('speech', 'clips', 'alarms', 'names'), alarms)}",
         "## Corrupted speech\n\nfound: of all clips, those with the expected name. No name is expected of what a check "
         "leaves to others on purpose.\n\n" + _table(("corruption", "expected", "found", "names"), found),

@@ -1,4 +1,4 @@
-"""One run of one client against ``interop_server.py``: of vllm-omni's, of ours, and of the openai package."""
+"""One run of one client against ``server.py``: of vllm-omni's, of ours, and of the openai package."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interop_habits import THEIRS, Habits, timelines_with
-from interop_report import OPENAI, OURS, OURS_LIKE, VLLM
-from interop_table import THEIR_KEYS, ClientRun, figures_of, parts_of, their_figures
-
+from benchmarks.interop.habits import THEIRS, Habits, timelines_with
+from benchmarks.interop.report import OPENAI, OURS, OURS_LIKE, VLLM
+from benchmarks.interop.table import THEIR_KEYS, ClientRun, figures_of, parts_of, their_figures
 from omni_bench.errors import TargetError
 from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.load.runner import run_level
@@ -108,10 +107,10 @@ class JsonLines:
 
 
 class Server(JsonLines):
-    """``interop_server.py`` with one of its engines."""
+    """``server.py`` with one of its engines."""
 
     def __init__(self, engine: str, log: Path, *options: str):
-        script = Path(__file__).with_name("interop_server.py")
+        script = Path(__file__).with_name("server.py")
         super().__init__([sys.executable, str(script), "--engine", engine, *options], log, child_env())
 
     @property
@@ -126,13 +125,13 @@ class Server(JsonLines):
 
 
 class VllmBench(JsonLines):
-    """``vllm bench serve --omni`` of another environment, kept running by ``interop_vllm.py``."""
+    """``vllm bench serve --omni`` of another environment, kept running by ``vllm_bench.py``."""
 
     def __init__(self, python: str, folder: Path):
         self.folder = folder
         write_tokenizer(folder / "tok")
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "none", "PYTHONPATH": ""}
-        command = [python, str(Path(__file__).with_name("interop_vllm.py").absolute())]
+        command = [python, str(Path(__file__).with_name("vllm_bench.py").absolute())]
         super().__init__(command, folder / "vllm.log", env, folder)
 
     def arguments(self, url: str, load: Load, prefix: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The report of benchmarks/cross_talk.py: what was done, how the threshold was chosen, and what was found."""
+"""The report of benchmarks/cross_talk: what was done, how the threshold was chosen, and what was found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from cross_talk_cases import (
+from scipy.stats import binomtest
+
+from benchmarks.cross_talk.cases import (
     KINDS,
     ONSET_ADDED,
     ONSET_REPLACED,
@@ -17,8 +19,6 @@ from cross_talk_cases import (
     WHOLE,
     WORDS,
 )
-from scipy.stats import binomtest
-
 from omni_bench.accuracy.cross_talk.check import THRESHOLD
 from omni_bench.report.format import escape_markdown, percent
 from omni_bench.report.table import markdown_table
@@ -81,7 +81,7 @@ def render(development: Evaluation, final: Evaluation, *, judge: str, origin: st
     met = "met" if _share(onsets) >= WANTED_ONSETS and rate(final.clean, THRESHOLD) <= WANTED_RATE else "NOT met"
     parts = [
         "# Cross-talk: what the attribution finds",
-        f"Written by `python benchmarks/cross_talk.py {arguments}` (judge {judge}; recordings of {origin}). "
+        f"Written by `python -m benchmarks.cross_talk {arguments}` (judge {judge}; recordings of {origin}). "
         "Run it again to repeat the figures.",
         f"**{sum(one.found(THRESHOLD) for one in onsets)} of {len(onsets)} injected onsets of {WORDS} words found** "
         f"({percent(_share(onsets))}, 95 % interval {_interval(onsets)}), and "

@@ -1,7 +1,7 @@
 """Replay synthetic histories with a known truth through the nightly gate, and write what it said.
 
-python benchmarks/gate_replay.py                 the 60 nights, and the study -> reports/gate_replay.md
-python benchmarks/gate_replay.py --scale 0.05 --out somewhere.md      a quick look
+python -m benchmarks.gate_replay                 the 60 nights, and the study -> reports/gate_replay.md
+python -m benchmarks.gate_replay --scale 0.05 --out somewhere.md      a quick look
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from benchmarks.ab_simulation.simulate import rate_interval
+from benchmarks.gate_replay.replay import Nights, replay
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
-from omni_bench.compare.stats.simulate import rate_interval
-from omni_bench.nightly.gate.replay import Nights, replay
 from omni_bench.nightly.gate.result import GateResult, Outcome, Status
 
 SEED = 2026
 DRIFT_NIGHT = 35
 IN_TIME = 5
-OUT = Path(__file__).resolve().parent.parent / "reports" / "gate_replay.md"
+OUT = Path(__file__).resolve().parents[2] / "reports" / "gate_replay.md"
 SIXTY = Nights(drift=(DRIFT_NIGHT, 0.06), spikes={20: 0.25, 47: 0.30}, broken=frozenset({28}))
 ONE_LOAD = (16,)
 STUDIES = (
@@ -54,7 +54,7 @@ class Tally:
 
 def main() -> int:
     """Replay and write the report; 0 if the sixty nights went as they should, else 1."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gate_replay", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of histories")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
@@ -111,7 +111,7 @@ def as_it_should(results: list[GateResult]) -> bool:
 def render(nights: list[GateResult], tallies: list[Tally], scale: float, seed: int) -> str:
     """The report as markdown."""
     changed = [f"--scale {scale:g}"] * (scale != 1) + [f"--seed {seed}"] * (seed != SEED)
-    command = " ".join(["python benchmarks/gate_replay.py", *changed])
+    command = " ".join(["python -m benchmarks.gate_replay", *changed])
     ended = "As it should be" if as_it_should(nights) else "NOT as it should be"
     alarms = _listed(alarm_nights([one.outcome for one in nights]))
     broken = _listed([number for number, one in enumerate(nights, start=1) if one.exit_code == 3])

@@ -1,8 +1,8 @@
 """How well cross-talk is found: words of one recording spliced into another, heard by the judge, attributed.
 
-    python benchmarks/cross_talk.py                            speaks its own recordings with the bundled voice
-    python benchmarks/cross_talk.py --run reports/runs/RUN     takes those of a run made with output.save_audio=all
-    python benchmarks/cross_talk.py --out reports/cross_talk.md
+    python -m benchmarks.cross_talk                            speaks its own recordings with the bundled voice
+    python -m benchmarks.cross_talk --run reports/runs/RUN     takes those of a run made with output.save_audio=all
+    python -m benchmarks.cross_talk --out reports/cross_talk.md
 
 The recordings are split into two halves with different prompts: the first chooses the threshold,
 the second gives the figures. Everything random follows --seed; the same recordings and the same judge
@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-from cross_talk_cases import KINDS, Case, Recording, splice
-from cross_talk_table import Evaluation, Outcome, render
 
+from benchmarks.cross_talk.cases import KINDS, Case, Recording, splice
+from benchmarks.cross_talk.table import Evaluation, Outcome, render
 from omni_bench.accuracy.asr.clips import Clip
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.cross_talk.check import THRESHOLD, locate, score_pairs
@@ -54,7 +54,11 @@ class Material:
 
 def main() -> int:
     """Make, hear and attribute the cases, print the table and write it if asked to; 0 on success."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cross_talk",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--run", type=Path, help="run folder with all recordings (default: speak them)")
     parser.add_argument("--recordings", type=int, default=128, help="recordings in all, both halves (default: 128)")
     parser.add_argument("--cases", type=int, default=32, help="cases a kind and half (default: 32)")

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interop_habits import THEIRS
-from interop_page import wrap
-from interop_report import number
-from interop_runs import SEED, Load, Server, VllmBench, our_timelines
-from interop_table import agrees
 from tabulate import tabulate
 
+from benchmarks.interop.habits import THEIRS
+from benchmarks.interop.page import wrap
+from benchmarks.interop.report import number
+from benchmarks.interop.runs import SEED, Load, Server, VllmBench, our_timelines
+from benchmarks.interop.table import agrees
 from omni_bench.errors import TargetError
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.timeline import Timeline

@@ -1,0 +1,1 @@
+"""Commands behind figures that no run of omni-bench produces: speed, error rates, agreement with other clients."""
