@@ -136,7 +136,7 @@ def steps(server: Server, load: Load) -> Group:
 def shown_command(words: Sequence[str] = ()) -> str:
     """The command line, without where programs lie on this machine."""
     shown = [f"PATH/{Path(word).name}" if word.startswith(("/", "~")) else word for word in words or sys.argv[1:]]
-    return shlex.join(["python", "benchmarks/interop", *shown])
+    return shlex.join(["python", "-m", "benchmarks.interop", *shown])
 
 
 if __name__ == "__main__":

@@ -145,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan["text"] = text_of(args.frames)
     plan["warm_up"] = {"frames": WARM_UP_FRAMES, "text": text_of(WARM_UP_FRAMES)}
     results: dict[str, Any] = {
-        "command": shlex.join(["python", "-m", "benchmarks.peers", *(sys.argv[1:] if arguments is None else arguments)]),
+        "command": shlex.join(
+            ["python", "-m", "benchmarks.peers", *(sys.argv[1:] if arguments is None else arguments)]
+        ),
         "frames": args.frames,
         "rounds": args.rounds,
         "tiny": args.tiny,

@@ -242,7 +242,7 @@ async def test_the_engine_keeps_its_pace_and_ends():
     records = server.Records()
     noting = server.NotingEngine(engine, records)
     assert noting.model_name == "steady"
-    noting.submit(
+    await noting.submit_async(
         SpeechRequest("a.1", "", "tone", seed=0), lambda event: loop.call_soon_threadsafe(events.put_nowait, event)
     )
     got = [await events.get() for _ in range(4)]
@@ -250,7 +250,7 @@ async def test_the_engine_keeps_its_pace_and_ends():
     noted = json.loads((await records.answer(None)).body)["a"]
     assert noted["first_ns"] >= noted["submitted_ns"] + MS
     assert json.loads((await records.answer(None)).body) == {}, "they are given once"
-    noting.submit(
+    await noting.submit_async(
         SpeechRequest("b.2", "", "tone", seed=0), lambda event: loop.call_soon_threadsafe(events.put_nowait, event)
     )
     engine.cancel("b.2")
