@@ -27,6 +27,7 @@ from tabulate import tabulate
 
 TEXT = "The train to the coast leaves in the morning."
 PACKAGE = "reference_impl"
+SAMPLING, BATCH = "model.sampling", "engine.decode_batch"
 Stages = dict[str, tuple[Callable[[], object], float]]  # what to call, and how many frames a call makes
 
 
@@ -52,16 +53,18 @@ def stages(root: Path, rows: list[int], chunks: list[int]) -> Stages:
     """Every stage of one checkout, ready to be called again and again."""
     load = load_package(root)
     settings = load("settings").ServerSettings(device="cpu", threads=1)
-    loading, sampling = load("loading"), load("sampling")
+    older = not (root / PACKAGE / "engine").is_dir()  # from before the package had folders
+    loading, sampling = load("loading" if older else "loading.from_settings"), load("sampling" if older else SAMPLING)
     model, _ = loading.load_weights(settings)
-    prompts = loading.prompt_builder(model)
+    prompts = load("loading" if older else "prompt.for_model").prompt_builder(model)
     found: Stages = {}
     for count in rows:
-        batch = load("batch").DecodeBatch(model, settings, loading.MAX_FRAMES, prompts.pad)
+        batch = load("batch" if older else BATCH).DecodeBatch(model, settings, loading.MAX_FRAMES, prompts.pad)
         for seed in range(count):
             request = load("engine_api").SpeechRequest(f"r{seed}", TEXT, "heart", seed=seed)
-            row = batch.join(sampling.request_uniforms(seed, 600, 16))
-            batch.prefill(row, prompts.build(prompts.segments(request)[0]))
+            allocate = batch.join if older else batch.allocate_slot
+            slot = allocate(sampling.request_uniforms(seed, 600, 16))
+            batch.prefill(slot, prompts.build(prompts.segments(request)[0]))
         found[f"step, {count} rows"] = batch.step, 1
         found[f"predictor, {count} rows"] = (lambda b=batch, n=count: b._complete(slice(0, n))), 1
         found[f"talker, {count} rows"] = talker_step(model, batch, count), 1

@@ -21,8 +21,9 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.result import GateResult
 from omni_bench.nightly.history.database import History
-from omni_bench.nightly.history.records import CLOSED_LOOP, Role, StoredLevel, StoredRun, content_hash, series_id
+from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
 from omni_bench.nightly.history.series import GATED
+from omni_bench.records.config import CLOSED_LOOP
 
 BASES = {"ttfp_ms": 60.0, "rtf": 0.3, "e2el_ms": 1200.0, "audio_per_s": 40.0}
 AUDIO_S = 4.0

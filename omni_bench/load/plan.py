@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from omni_bench.load.closed_plan import build_level_plans, measured_requests, prompts_needed
 from omni_bench.load.open_plan import LevelSchedule, OpenPlanner, level_schedules, rotated, warmup_pool_size
+from omni_bench.records.config import CLOSED_LOOP, RATE_SEARCH
 from omni_bench.records.plan import LevelPlan
 
 if TYPE_CHECKING:
     from omni_bench.records.config import ClientConfig, LoadConfig
     from omni_bench.records.prompt import Prompt
-
-CLOSED_LOOP, RATE_SEARCH = "closed_loop", "rate_search"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from omni_bench.accuracy.judge_error import Reference
 from omni_bench.datasets.load import load_prompts, prompts_sha256
 from omni_bench.errors import StoreError
 from omni_bench.load.open_plan import OpenPlanner
-from omni_bench.load.plan import RATE_SEARCH, plan_levels, size_load
+from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import check_api_key
-from omni_bench.records.config import RunConfig
+from omni_bench.records.config import RATE_SEARCH, RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt

@@ -18,8 +18,8 @@ from reference_impl.model.config import SpeakerEncoderConfig
 POWER_FLOOR, LOG_FLOOR, VARIANCE_FLOOR = 1e-9, 1e-5, 1e-12
 
 
-def mel_filters(config: SpeakerEncoderConfig) -> Tensor:
-    """Triangular filters [mel_bins, fft_size / 2 + 1] from 0 Hz to half the sample rate.
+def mel_filters(bands: int, fft_size: int, sample_rate_hz: int) -> Tensor:
+    """Triangular filters float32 [bands, fft_size / 2 + 1] from 0 Hz to half the sample rate.
 
     Slaney's Auditory Toolbox (1998): the scale is linear (3 mel per 200 Hz) up to 1 kHz and
     logarithmic above (27 mel per factor 6.4); every filter has the area of its band.
@@ -28,10 +28,10 @@ def mel_filters(config: SpeakerEncoderConfig) -> Tensor:
     def to_hz(mel: Tensor) -> Tensor:
         return torch.where(mel < 15, mel * 200 / 3, 1000 * torch.exp((mel - 15) * math.log(6.4) / 27))
 
-    nyquist = config.sample_rate_hz / 2
+    nyquist = sample_rate_hz / 2
     top = 15 + math.log(nyquist / 1000) * 27 / math.log(6.4) if nyquist >= 1000 else nyquist * 3 / 200
-    edges = to_hz(torch.linspace(0, top, config.mel_bins + 2, dtype=torch.float64))
-    bins = torch.linspace(0, nyquist, config.fft_size // 2 + 1, dtype=torch.float64)
+    edges = to_hz(torch.linspace(0, top, bands + 2, dtype=torch.float64))
+    bins = torch.linspace(0, nyquist, fft_size // 2 + 1, dtype=torch.float64)
     low, centre, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     triangle = torch.minimum((bins - low) / (centre - low), (high - bins) / (high - centre)).clamp(min=0)
     return (triangle * 2 / (high - low)).float()
@@ -143,8 +143,9 @@ class SpeakerEncoder(nn.Module):
     def fill(self) -> None:
         """Compute the filters and the Hann window; needed again after ``to_empty``."""
         if not self.filters.is_meta:
-            self.filters.copy_(mel_filters(self.config))
-            self.window.copy_(torch.hann_window(self.config.fft_size))
+            config = self.config
+            self.filters.copy_(mel_filters(config.mel_bins, config.fft_size, config.sample_rate_hz))
+            self.window.copy_(torch.hann_window(config.fft_size))
 
     def log_mel(self, samples: Tensor) -> Tensor:
         """Samples [B, n] -> log-mel spectrogram [B, mel_bins, T]."""

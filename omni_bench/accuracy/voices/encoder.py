@@ -21,6 +21,7 @@ from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
 from omni_bench.accuracy.asr.weights.files import verify_sha256
 from omni_bench.accuracy.asr.weights.packages import locate_file
 from omni_bench.errors import AccuracyError
+from reference_impl.model.speaker_encoder import mel_filters
 
 RATE_HZ = WHISPER_RATE_HZ
 PACKAGE, FILE_NAME = "resemblyzer", "pretrained.pt"
@@ -44,7 +45,7 @@ class SpeakerEncoder(nn.Module):
         super().__init__()
         self.lstm = nn.LSTM(MEL_BANDS, HIDDEN, LAYERS, batch_first=True)
         self.linear = nn.Linear(HIDDEN, HIDDEN)
-        self.register_buffer("filters", torch.from_numpy(mel_filters()), persistent=False)
+        self.register_buffer("filters", mel_filters(MEL_BANDS, FFT_SAMPLES, RATE_HZ), persistent=False)
         self.register_buffer("window", torch.hann_window(FFT_SAMPLES), persistent=False)
 
     def forward(self, mels: torch.Tensor) -> torch.Tensor:
@@ -107,22 +108,6 @@ def pieces_of(samples: np.ndarray) -> list[np.ndarray]:
         return [samples]
     starts = [*range(0, samples.size - size, step), samples.size - size]
     return [samples[start : start + size] for start in starts]
-
-
-def mel_filters() -> np.ndarray:
-    """Triangular filters on Slaney's mel scale (Auditory Toolbox, 1998) with equal areas, [40, 201], 0 to 8 kHz.
-
-    Linear below 1 kHz (200/3 Hz a mel), 27 logarithmic steps for every factor of 6.4 above.
-    """
-    log_step, knee_hz, hz_per_mel = np.log(6.4) / 27.0, 1000.0, 200.0 / 3.0
-    knee_mel = knee_hz / hz_per_mel
-    top_mel = knee_mel + np.log(RATE_HZ / 2 / knee_hz) / log_step
-    mels = np.linspace(0.0, top_mel, MEL_BANDS + 2)
-    edges_hz = np.where(mels < knee_mel, mels * hz_per_mel, knee_hz * np.exp(log_step * (mels - knee_mel)))
-    bins_hz = np.fft.rfftfreq(FFT_SAMPLES, 1 / RATE_HZ)
-    low, middle, high = edges_hz[:-2, None], edges_hz[1:-1, None], edges_hz[2:, None]
-    triangles = np.minimum((bins_hz - low) / (middle - low), (high - bins_hz) / (high - middle))
-    return (np.maximum(triangles, 0.0) * (2.0 / (high - low))).astype(np.float32)
 
 
 def find_encoder_weights() -> Path | None:

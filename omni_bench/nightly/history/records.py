@@ -12,10 +12,11 @@ from typing import Any
 
 from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
 from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView, headline_figure
+from omni_bench.records.config import CLOSED_LOOP
 from omni_bench.records.level import Rate, level_of, short_title
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 
-CLOSED_LOOP, POISSON, GAMMA = "closed_loop", "poisson", "gamma"
+POISSON, GAMMA = "poisson", "gamma"
 ADVISORY = "no per-request data: advisory"
 _SERIES_DIGITS = 16
 

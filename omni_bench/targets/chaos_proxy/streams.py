@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from omni_bench.targets.chaos_proxy.units import SAMPLE_WIDTH_BYTES, Codec, Unit, Units, wav_header
+from omni_bench.targets.chaos_proxy.units import SAMPLE_WIDTH_BYTES, Codec, Unit, Units
+from reference_impl.http.framing import wav_header
 
 STALL_S = 30.0
 SOME_CHUNKS = 2  # chunks of good audio before a stream is stalled, cut or ended by an error
@@ -63,7 +64,7 @@ async def duplicate_chunk(units: Units) -> Units:
 
 async def header_first(units: Units, sample_rate_hz: int) -> Units:
     """A WAV header for a stream of unknown length, 200 ms of nothing, then everything."""
-    yield Unit(wav_header(sample_rate_hz))
+    yield Unit(wav_header(sample_rate_hz, None))
     await asyncio.sleep(HEADER_EARLY_S)
     async for unit in units:
         yield unit

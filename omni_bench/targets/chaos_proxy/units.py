@@ -118,19 +118,3 @@ def payload_unit(wire: Wire, payload: bytes, place: Callable[[bytes], Wire]) -> 
         return place(container + other)
 
     return Unit(wire, pcm, encode)
-
-
-def wav_header(sample_rate_hz: int) -> bytes:
-    """The 44 bytes before 16-bit mono samples (RIFF, format 1); both lengths are the largest there are."""
-    form = struct.pack(
-        "<4sIHHIIHH",
-        b"fmt ",
-        16,
-        1,
-        1,
-        sample_rate_hz,
-        sample_rate_hz * SAMPLE_WIDTH_BYTES,
-        SAMPLE_WIDTH_BYTES,
-        8 * SAMPLE_WIDTH_BYTES,
-    )
-    return with_sizes(b"RIFF\0\0\0\0WAVE" + form + b"data\0\0\0\0", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from reference_impl.engine import engine as engine_module
 from reference_impl.engine import scheduler
 from reference_impl.engine.engine import MAX_FRAMES, Engine
 from reference_impl.engine.scheduler import PrefillGate
+from reference_impl.engine.stages import chunk_schedule
 from reference_impl.engine_api import (
     AudioChunk,
     EngineDead,
@@ -126,7 +128,8 @@ def test_chunks_start_small_and_grow_to_the_steady_size(engine, monkeypatch):
     sizes = [c.frames for c in spoken.chunks]
     assert (sizes[0], sum(sizes)) == (1, spoken.end.frames)
     assert max(sizes) <= 8
-    monkeypatch.setattr(engine, "settings", replace(engine.settings, chunk_growth="double"))
+    doubling = replace(engine.settings, chunk_growth="double")
+    monkeypatch.setattr(engine, "_new_schedule", partial(chunk_schedule, doubling, 0.08))
     doubled = speak(engine, request(0))[0]
     sizes = [c.frames for c in doubled.chunks]
     assert sizes[:4] == [1, 2, 4, 8]

@@ -7,7 +7,8 @@ import pytest
 from omni_bench.targets.chaos_proxy import streams
 from omni_bench.targets.chaos_proxy.codecs import SampleCodec
 from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, StreamCutError, transform
-from omni_bench.targets.chaos_proxy.units import Unit, wav_header
+from omni_bench.targets.chaos_proxy.units import Unit
+from reference_impl.http.framing import wav_header
 
 
 class Codec(SampleCodec):
@@ -58,7 +59,7 @@ TEXT, END, OVER = Unit(b"text", own=True), Unit(b"end", ends=True), Unit(b"over"
         ("silence_on_200", (A, C), [b"\0\0", b"\0" * 6]),
         ("silence_on_200", (), []),
         ("slow_drip", (A, b"xyz"), [b"a", b"a", b"x", b"y", b"z"]),
-        ("header_first", (A,), [wav_header(24_000), A]),
+        ("header_first", (A,), [wav_header(24_000, None), A]),
     ],
 )
 async def test_streams(name, chunks, expected, monkeypatch):
