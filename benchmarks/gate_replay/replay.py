@@ -24,6 +24,7 @@ from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
 from omni_bench.nightly.history.series import GATED
 from omni_bench.records.config import CLOSED_LOOP
+from omni_bench.records.invalid_reason import Code, invalid
 
 BASES = {"ttfp_ms": 60.0, "rtf": 0.3, "e2el_ms": 1200.0, "audio_per_s": 40.0}
 AUDIO_S = 4.0
@@ -89,7 +90,7 @@ class _Draw:
         levels = tuple(self._level(concurrency, shared, broken) for concurrency in self.world.concurrencies)
         started = FIRST_NIGHT + timedelta(days=self.night - 1, hours=list(Role).index(role))
         build = "0" * 40 if role is Role.PINNED else f"{self.night:040x}"
-        reasons = tuple(f"{level.load}: {reason}" for level in levels for reason in level.reasons)
+        reasons = tuple(replace(reason, level=level.load) for level in levels for reason in level.reasons)
         keys = {"load.concurrency": list(self.world.concurrencies)}
         return StoredRun(
             run_id=content_hash([self.night, role, shared]),
@@ -124,7 +125,7 @@ class _Draw:
             reasons=(),
             metrics=metrics,
         )
-        reason = f"{faulty} of {REQUESTS} requests gave invalid audio (silent {faulty})"
+        reason = invalid(Code.INVALID_AUDIO, faulty=faulty, requests=REQUESTS, faults=f"silent {faulty}")
         return replace(level, valid=False, reasons=(reason,)) if broken else level
 
     def _figures(self, name: str, concurrency: int, shared: float) -> dict[str, object]:

@@ -16,6 +16,7 @@ from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, 
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import Level, Rate, level_of, level_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import NA, hardware_name, target_name
@@ -65,16 +66,13 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
     if search is not None:  # beyond the limit, a server that refuses is what the search was after, and no measurement
         measured = [level for level in measured if (level.get("probe") or {}).get("holds")]
     levels = tuple(map(_level, measured))
-    of_levels = {f"{level_title(level.concurrency)}: {reason}" for level in levels for reason in level.why}
-    own = tuple(reason for reason in run["invalid_reasons"] if reason not in of_levels)
-    if not run["valid"] and not own and not of_levels:
-        own = ("the run says that it is invalid, without a reason",)
+    shown = {level_title(level.concurrency) for level in levels}
     hardware = hardware_name(run)
     return RunView(
         source=source,
         kind=OMNI_BENCH,
         started_utc=run["started_utc"],
-        why=own,
+        why=tuple(reason for reason in reasons_of(run) if reason.level not in shown),
         keys=comparability_keys(run),
         settings=settings_of(run),
         versions=versions_of(run),
@@ -100,8 +98,7 @@ def _highest(search: Mapping[str, Any]) -> str:
 
 
 def _level(level: Mapping[str, Any]) -> LevelView:
-    why = tuple(level["invalid_reasons"]) or (() if level["valid"] else ("invalid",))
-    return LevelView(level_of(level), level["requests"], why, level["metrics"], level["accuracy"])
+    return LevelView(level_of(level), level["requests"], reasons_of(level), level["metrics"], level["accuracy"])
 
 
 def _requests(folder: RunFolder) -> list[RequestView] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.metrics.definitions import LEVEL_METRICS
+from omni_bench.records.invalid_reason import InvalidReason
 from omni_bench.records.level import Level, short_title
 
 OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
@@ -24,7 +25,7 @@ class LevelView:
 
     concurrency: Level
     requests: int
-    why: tuple[str, ...]
+    why: tuple[InvalidReason, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     accuracy: Mapping[str, Any] | None
 
@@ -65,7 +66,7 @@ class RunView:
     source: str
     kind: str
     started_utc: str | None
-    why: tuple[str, ...]
+    why: tuple[InvalidReason, ...]
     keys: Mapping[str, Any]
     settings: Mapping[str, Any]
     versions: Mapping[str, Any]
@@ -79,9 +80,11 @@ class RunView:
         return next((level for level in self.levels if level.concurrency == concurrency), None)
 
     @property
-    def invalid(self) -> tuple[str, ...]:
+    def invalid(self) -> tuple[InvalidReason, ...]:
         """All reasons why it makes no performance claim; empty if it is valid."""
-        of_levels = [f"{short_title(level.concurrency)}: {reason}" for level in self.levels for reason in level.why]
+        of_levels = [
+            replace(reason, level=short_title(level.concurrency)) for level in self.levels for reason in level.why
+        ]
         return (*self.why, *of_levels)
 
 

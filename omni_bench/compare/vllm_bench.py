@@ -17,6 +17,7 @@ from typing import Any
 from omni_bench.compare.views import VLLM_BENCH, Facts, LevelView, RunView
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.invalid_reason import Code, InvalidReason, invalid
 from omni_bench.records.level import Level, Rate, is_open_loop, level_value, rate_of
 
 DISTRIBUTIONS = {
@@ -152,10 +153,10 @@ def _named(level: Level) -> str:
     return str(level) if isinstance(level, Rate) else f"max_concurrency {level}"
 
 
-def _why(completed: int, failed: int | None) -> tuple[str, ...]:
+def _why(completed: int, failed: int | None) -> tuple[InvalidReason, ...]:
     if failed:
-        return (f"{failed} of {completed + failed} requests failed",)
-    return () if completed else ("no request was completed",)
+        return (invalid(Code.BENCH_FAILED, failed=failed, requests=completed + failed),)
+    return () if completed else (invalid(Code.NONE_COMPLETED),)
 
 
 def _metric(data: Mapping[str, Any], name: str, completed: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The summary of one level: distributions, rates, the E2EL fit, counts of failures, and whether it may be used."""
+"""The summary of one level: distributions, rates, the E2EL fit, and counts of failures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
-from omni_bench.metrics.open_loop import OpenLoop, lateness_reasons, open_loop_facts
+from omni_bench.metrics.open_loop import OpenLoop, open_loop_facts
 from omni_bench.metrics.request import RequestMetrics
 from omni_bench.metrics.slo import Slo, goodput
 from omni_bench.metrics.summary import Summary, summarise
@@ -55,8 +55,7 @@ class LevelSummary:
     that failed a check. ``errors``: failed requests by error kind; ``invalid``: faulty ones by
     reason (one request may have several). ``distributions``: by the names of
     REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS; both are of the completed requests
-    that are not faulty. ``valid`` is false, with the reasons in words, when the level makes no
-    performance claim. ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
+    that are not faulty. ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
     open loop, whose ``concurrency`` is a Rate; None in a closed loop.
     """
 
@@ -68,8 +67,6 @@ class LevelSummary:
     failed: int
     errors: dict[str, int]
     invalid: dict[str, int]
-    valid: bool
-    invalid_reasons: tuple[str, ...]
     lag: LoopLag | None
     warmup: Warmup | None
     distributions: dict[str, Summary]
@@ -121,7 +118,6 @@ def summarise_level(
     invalid: Mapping[str, tuple[str, ...]],
     *,
     lag: LoopLag | None = None,
-    lag_budget_ms: float | None = None,
     warmup: Warmup | None = None,
     slo: Slo | None = None,
     arrival: str = "closed_loop",
@@ -132,10 +128,8 @@ def summarise_level(
     ``metrics[i]`` belongs to ``timelines[i]``; ``invalid``: request id -> reasons from
     :func:`omni_bench.accuracy.signal.audio_faults.audio_faults` (ids without reasons may be left out;
     those of failed requests are not counted, they are failures already). Requests with invalid
-    audio enter no distribution, rate or fit. The level is valid only if every request,
-    those of the warm-up too, succeeded, the audio is valid, and the client's lag was measured
-    and within its budget (if there is one). In an open loop (``concurrency`` is a Rate), whose cap is
-    ``max_in_flight``, so must be its lateness. Raises ValueError when the two sequences do not belong together.
+    audio enter no distribution, rate or fit. ``max_in_flight``: the cap of an open loop (``concurrency`` is a Rate).
+    Raises ValueError when the two sequences do not belong together.
     """
     ids = [timeline.request_id for timeline in timelines]
     if ids != [request.request_id for request in metrics]:
@@ -148,12 +142,9 @@ def summarise_level(
     fitted = [request for request in good if request.audio_s and request.e2el_ms is not None]
     fit = e2el_fit([request.audio_s for request in fitted], [request.e2el_ms for request in fitted])
     rates = throughput(timelines, concurrency, faulty)
-    reasons = _invalid_reasons(len(timelines), errors, len(faulty), faults)
-    reasons += _client_reasons(lag, lag_budget_ms, warmup, measured=bool(ok_ids))
     open_loop = None
     if isinstance(concurrency, Rate):
         open_loop = open_loop_facts(timelines, max_in_flight or len(timelines) or 1)
-        reasons += lateness_reasons(open_loop, lag_budget_ms)
     return LevelSummary(
         concurrency=concurrency,
         arrival=arrival,
@@ -163,8 +154,6 @@ def summarise_level(
         failed=len(timelines) - len(ok_ids),
         errors=dict(errors.most_common()),
         invalid=dict(faults.most_common()),
-        valid=not reasons,
-        invalid_reasons=reasons,
         lag=lag,
         warmup=warmup,
         distributions={metric.name: _distribution(metric.name, good) for metric in REQUEST_METRICS},
@@ -187,33 +176,3 @@ def _distribution(name: str, metrics: Sequence[RequestMetrics]) -> Summary:
     if any(isinstance(value, tuple) for value in values):
         return summarise((value for many in values for value in many), requests=sum(bool(many) for many in values))
     return summarise(values)
-
-
-def _invalid_reasons(requests: int, errors: Counter[str], faulty: int, faults: Counter[str]) -> tuple[str, ...]:
-    reasons = []
-    if requests == 0:
-        reasons.append("no request was measured")
-    if errors:
-        reasons.append(f"{errors.total()} of {requests} requests failed ({_counts(errors)})")
-    if faulty:
-        what = "an invalid answer" if "no_text" in faults else "invalid audio"
-        reasons.append(f"{faulty} of {requests} requests have {what} ({_counts(faults)})")
-    return tuple(reasons)
-
-
-def _client_reasons(
-    lag: LoopLag | None, lag_budget_ms: float | None, warmup: Warmup | None, *, measured: bool
-) -> tuple[str, ...]:
-    reasons = []
-    if warmup is not None and warmup.failed:
-        counts = _counts(Counter(warmup.errors))
-        reasons.append(f"warm-up failed: {warmup.failed} of {warmup.completed + warmup.failed} requests ({counts})")
-    if lag_budget_ms is not None and lag is None and measured:
-        reasons.append("client lag was not measured")
-    elif lag is not None and lag_budget_ms is not None and lag.p99_ms > lag_budget_ms:
-        reasons.append(f"the client's event loop lagged {lag.p99_ms:.1f} ms at p99, budget {lag_budget_ms:g} ms")
-    return tuple(reasons)
-
-
-def _counts(counter: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counter.most_common())

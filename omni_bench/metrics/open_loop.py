@@ -63,16 +63,6 @@ def open_loop_facts(timelines: Sequence[Timeline], max_in_flight: int) -> OpenLo
     )
 
 
-def lateness_reasons(facts: OpenLoop, budget_ms: float | None) -> tuple[str, ...]:
-    """Why the client did not make the load that was asked for; () if it did, or there is no budget."""
-    if budget_ms is None or facts.late_p99_ms is None or facts.late_p99_ms <= budget_ms:
-        return ()
-    return (
-        f"the client could not hold its schedule: requests started {facts.late_p99_ms:.1f} ms late at p99, "
-        f"budget {budget_ms:g} ms",
-    )
-
-
 def peak_in_flight(timelines: Sequence[Timeline]) -> int:
     """The most requests in flight at once, each from ``started`` until it ended or failed."""
     changes = sorted(

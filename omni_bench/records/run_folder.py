@@ -30,6 +30,7 @@ from omni_bench.errors import StoreError
 from omni_bench.records.chunks import read_chunks, write_chunks
 from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
+from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.schema import validate_run
 from omni_bench.records.timeline import Timeline
 
@@ -241,7 +242,10 @@ class RunFolder:
         write_atomically(self.run_json, lambda path: path.write_bytes(data))
 
     def read_run(self) -> dict[str, Any]:
-        """run.json, checked. Raises StoreError if it is missing, broken, or of another major version."""
+        """run.json, checked; the reasons of one before schema 2.0 have codes too.
+
+        Raises StoreError if it is missing, broken, or of another major version.
+        """
         if not self.run_json.is_file():
             finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
             raise StoreError(
@@ -251,7 +255,7 @@ class RunFolder:
         with os_errors_as_store_errors("read", self.run_json):
             data = self.run_json.read_bytes()
         try:
-            run = json.loads(data)
+            run = upgrade(json.loads(data))
         except (ValueError, RecursionError) as error:
             raise StoreError(f"{self.run_json} is not JSON: {error}") from error
         validate_run(run, str(self.run_json))

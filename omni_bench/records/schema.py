@@ -12,7 +12,9 @@ from jsonschema import Draft202012Validator
 
 from omni_bench.errors import StoreError, shorten
 
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "2.0"
+_READ = ("1", "2")
+"""Major versions that can be read; a run of the first has to be upgraded before it fits the schema."""
 _MAX_LISTED = 5
 
 
@@ -36,10 +38,9 @@ def validate_run(run: object, where: str = "run.json") -> None:
     if not isinstance(run, Mapping):
         raise StoreError(f"{where} is not a JSON object but {type(run).__name__}")
     version = run.get("schema_version")
-    major, wanted = str(version).partition(".")[0], SCHEMA_VERSION.partition(".")[0]
-    if not isinstance(version, str) or major != wanted:
+    if not isinstance(version, str) or version.partition(".")[0] not in _READ:
         raise StoreError(
-            f"{where} has schema_version {version!r}; this omni-bench reads {wanted}.x; "
+            f"{where} has schema_version {version!r}; this omni-bench reads {'.x and '.join(_READ)}.x; "
             "use the version of omni-bench that wrote the run"
         )
     errors = sorted(_validator().iter_errors(dict(run)), key=lambda error: [str(part) for part in error.absolute_path])

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from omni_bench.records.invalid_reason import next_steps, reasons_of
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
@@ -76,7 +77,9 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
     """What to print below the table: why a run makes no performance claim; [] if it is valid."""
     if run["valid"]:
         return []
-    return ["This run makes no performance claim:", *(f"  - {reason}" for reason in run["invalid_reasons"])]
+    reasons = reasons_of(run)
+    lines = ["This run makes no performance claim:", *(f"  - {reason}" for reason in reasons)]
+    return [*lines, *(f"  next: {step}" for step in next_steps(reasons))]
 
 
 # What a run says on stdout when it is over.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.records.invalid_reason import next_steps, reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
@@ -127,8 +128,10 @@ def _injected(run: Mapping[str, Any]) -> str | None:
 def _verdict(run: Mapping[str, Any]) -> str | None:
     if run["valid"]:
         return None
-    reasons = "\n".join(f"> - {escape_markdown(reason)}" for reason in run["invalid_reasons"])
-    return f"> **This run makes no performance claim.**\n>\n{reasons}"
+    reasons = reasons_of(run)
+    listed = "\n".join(f"> - {escape_markdown(str(reason))}" for reason in reasons)
+    steps = " ".join(map(escape_markdown, next_steps(reasons)))
+    return f"> **This run makes no performance claim.**\n>\n{listed}" + (f"\n>\n> Next: {steps}" if steps else "")
 
 
 def _legend(run: Mapping[str, Any]) -> str:

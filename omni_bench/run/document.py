@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from omni_bench.errors import StoreError
-from omni_bench.records.level import Level, level_fields, level_of, level_title
+from omni_bench.records.invalid_reason import InvalidReason
+from omni_bench.records.level import Level, level_fields
 from omni_bench.records.schema import SCHEMA_VERSION, validate_run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def build_level(
     accuracy: CorpusScore | None = None,
     *,
     lag_budget_ms: float | None = None,
-    more_invalid_reasons: Sequence[str] = (),
+    reasons: Sequence[InvalidReason] = (),
     parity: Mapping[str, Any] | None = None,
     voices: VoiceSummary | None = None,
     cross_talk: Mapping[str, Any] | None = None,
@@ -34,12 +35,10 @@ def build_level(
     """One entry of ``levels``.
 
     ``requests`` are the metrics of the valid requests in ``summary`` (for the count of stalls).
-    ``accuracy`` is None without a judge. ``more_invalid_reasons``: what makes the level
-    invalid beyond what ``summary`` knows, such as a WER above its limit. ``parity`` and
+    ``accuracy`` is None without a judge. ``reasons``: of :func:`omni_bench.run.validity.level_reasons`. ``parity`` and
     ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
     ``probe``: what a rate search made of the level.
     """
-    reasons = [*summary.invalid_reasons, *more_invalid_reasons]
     stalls = [request.stalls for request in requests if request.stalls is not None]
     open_loop = summary.open_loop
     return {
@@ -52,8 +51,8 @@ def build_level(
         "failed": summary.failed,
         "errors": dict(summary.errors),
         "invalid": dict(summary.invalid),
-        "valid": summary.valid and not reasons,
-        "invalid_reasons": reasons,
+        "valid": not reasons,
+        "invalid_reasons": [reason.to_json() for reason in reasons],
         "metrics": summary.metrics_json(),
         "stalls": sum(stalls) if stalls else None,
         "stalled_requests": sum(count > 0 for count in stalls) if stalls else None,
@@ -76,27 +75,16 @@ def build_run(
     duration_s: float | None,
     levels: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, Any],
-    more_invalid_reasons: Sequence[str] = (),
+    reasons: Sequence[InvalidReason] = (),
     rate_search: Mapping[str, Any] | None = None,
-    excused: Callable[[Mapping[str, Any]], bool] = lambda level: False,
 ) -> dict[str, Any]:
     """The whole of run.json, checked against its schema.
 
-    The run is valid if it has levels, all of them are valid, and ``more_invalid_reasons``
-    (an interruption, for instance) is empty. ``excused`` names levels that may be invalid without harm to the run:
-    a rate search overloads the server on purpose. ``provenance`` has the form that the schema
-    describes. Raises StoreError if a piece does not fit, or ``started_utc`` has no time zone.
+    ``reasons``: of :func:`omni_bench.run.validity.run_reasons`. ``provenance`` has the form that the schema describes.
+    Raises StoreError if a piece does not fit, or ``started_utc`` has no time zone.
     """
     if started_utc.tzinfo is None:
         raise StoreError(f"started_utc {started_utc.isoformat()} has no time zone")
-    reasons = list(more_invalid_reasons)
-    if not levels:
-        reasons.append("no level was measured")
-    for level in levels:
-        if excused(level):
-            continue
-        stated = list(level["invalid_reasons"]) or ([] if level["valid"] else ["invalid"])
-        reasons += [f"{level_title(level_of(level))}: {reason}" for reason in stated]
     run = {
         "schema_version": SCHEMA_VERSION,
         "scenario": scenario,
@@ -104,7 +92,7 @@ def build_run(
         "started_utc": started_utc.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "duration_s": duration_s,
         "valid": not reasons,
-        "invalid_reasons": reasons,
+        "invalid_reasons": [reason.to_json() for reason in reasons],
         "provenance": dict(provenance),
         "levels": [dict(level) for level in levels],
         "rate_search": dict(rate_search) if rate_search is not None else None,

@@ -24,7 +24,6 @@ from omni_bench.accuracy.wer import (
     CorpusScore,
     UtteranceScore,
     alignment,
-    counts_characters,
     score_corpus,
     score_utterance,
 )
@@ -110,17 +109,6 @@ def judge_levels(
                 request.request_id, request.text, text, request.language, request.forced
             )
     return Verdicts(spec.name, scores, transcripts, own_error(references, everything[spoken:], language))
-
-
-def wer_reasons(corpus: CorpusScore | None, wer_limit: float, language: str) -> list[str]:
-    """Why a level's accuracy makes it invalid; [] if it does not (or nothing could be judged).
-
-    Where a language is compared by characters, the limit holds for the CER, and is said to.
-    """
-    if corpus is None or corpus.wer is None or corpus.wer <= wer_limit:
-        return []
-    rate = "CER" if counts_characters(language) else "WER"
-    return [f"{rate} {corpus.wer:.1%} is above asr.wer_limit={wer_limit:g} ({wer_limit:.1%})"]
 
 
 def requests_to_keep(

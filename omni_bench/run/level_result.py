@@ -73,20 +73,18 @@ class LevelResult:
 
     def summary(
         self,
-        lag_budget_ms: float,
         arrival: str = "closed_loop",
         *,
         max_in_flight: int | None = None,
         slo: Slo | None = None,
     ) -> LevelSummary:
-        """Distributions, rates and validity of the level; arguments as of :func:`summarise_level`."""
+        """Distributions and rates of the level; arguments as of :func:`summarise_level`."""
         return summarise_level(
             self.concurrency,
             [request.timeline for request in self.requests],
             [request.metrics for request in self.requests],
             {request.request_id: request.faults for request in self.requests},
             lag=self.lag,
-            lag_budget_ms=lag_budget_ms,
             warmup=self.warmup,
             slo=slo,
             arrival=arrival,

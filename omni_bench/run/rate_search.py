@@ -8,7 +8,7 @@ from typing import Any
 
 from omni_bench.load.open_plan import OpenPlanner, probe_schedule
 from omni_bench.load.search import bracket, is_precise, next_rate, probed
-from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts
+from omni_bench.metrics.open_loop import open_loop_facts
 from omni_bench.metrics.probe import Probe, judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.slo import Slo
@@ -16,6 +16,7 @@ from omni_bench.records.config import RATE_SEARCH, RunConfig
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LevelRecording
 from omni_bench.run.level_result import LevelResult
+from omni_bench.run.validity import client_late
 
 
 def probe_plans(
@@ -38,11 +39,9 @@ def probe_plans(
         probe = judge_probe(recording.timelines, metrics, slo_of(config))
         held[rate_hz] = probe.holds
         say(f"{recording.concurrency} {'holds' if probe.holds else 'does not hold: ' + '; '.join(probe.why)}")
-        late = lateness_reasons(
-            open_loop_facts(recording.timelines, config.load.max_in_flight), config.load.lag_budget_ms
-        )
-        if late:
-            say(f"the search ends here: {late[0]}")
+        late = client_late(open_loop_facts(recording.timelines, config.load.max_in_flight), config.load.lag_budget_ms)
+        if late is not None:
+            say(f"the search ends here: {late}")
             return
 
 
@@ -88,20 +87,3 @@ def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dic
         "converged": is_precise(highest_hz, failing_hz, config.load.precision),
         "probes": len(probes),
     }
-
-
-def is_expected(level: Mapping[str, Any]) -> bool:
-    """Whether a level is invalid for what the search was after: requests that the server refused or lost.
-
-    Bad audio, another request's words and the client's own trouble are never expected; nor is
-    anything at a rate that holds. WER is, as a failed request counts as wholly wrong.
-    """
-    probe = level.get("probe")
-    if probe is None or probe["holds"]:
-        return False
-
-    def is_overload(reason: str) -> bool:
-        lost = "requests failed (" in reason or reason.startswith("warm-up failed")
-        return lost or (level["failed"] > 0 and reason.startswith(("WER", "CER")))
-
-    return not level["invalid"] and all(is_overload(reason) for reason in level["invalid_reasons"])

@@ -15,7 +15,7 @@ from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
 from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
 from omni_bench.records.config import RunConfig
-from omni_bench.records.level import Level, level_of, level_title
+from omni_bench.records.level import Level
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.utterances import score_of
 from omni_bench.report.write import write_report
@@ -39,9 +39,10 @@ from omni_bench.run.judging import (
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import ParityResult, read_parity, write_comparisons
 from omni_bench.run.progress import RunProgress
-from omni_bench.run.rate_search import is_expected, search_record
+from omni_bench.run.rate_search import search_record
 from omni_bench.run.stored_results import read_results
-from omni_bench.run.write import JUDGING_DID_NOT_FINISH, level_record
+from omni_bench.run.validity import carried_over, is_excused, run_reasons
+from omni_bench.run.write import level_record
 
 
 def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
@@ -182,14 +183,6 @@ def _kept(levels: Sequence[LevelResult], folder: RunFolder) -> dict[str, str]:
     }
 
 
-def own_reasons(run: Mapping[str, Any]) -> list[str]:
-    """Why ``run`` (its run.json) is invalid, but for the reasons of its levels."""
-    of_levels = {
-        f"{level_title(level_of(level))}: {reason}" for level in run["levels"] for reason in level["invalid_reasons"]
-    }
-    return [reason for reason in run["invalid_reasons"] if reason not in of_levels]
-
-
 def _rebuild(
     run: Mapping[str, Any],
     config: RunConfig,
@@ -202,9 +195,6 @@ def _rebuild(
     judged_now: bool,
 ) -> dict[str, Any]:
     """run.json anew. Reasons that are the run's own and not a level's are carried over."""
-    own = [reason for reason in own_reasons(run) if reason != "no level was measured"]
-    if judged_now:
-        own = [reason for reason in own if not reason.startswith(JUDGING_DID_NOT_FINISH)]
     records = [
         level_record(
             level,
@@ -222,7 +212,6 @@ def _rebuild(
         duration_s=run["duration_s"],
         levels=records,
         provenance=provenance,
-        more_invalid_reasons=own,
+        reasons=run_reasons(carried_over(run, judged_now=judged_now), records, is_excused),
         rate_search=search_record(records, config),
-        excused=is_expected,
     )

@@ -7,27 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from omni_bench.accuracy.cross_talk.check import LevelCrossTalk, cross_talk_reasons
+from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.parity.records import parity_record
-from omni_bench.accuracy.parity.verdict import LevelParity, parity_reasons
-from omni_bench.errors import OmniBenchError
+from omni_bench.accuracy.parity.verdict import LevelParity
 from omni_bench.records.config import CLOSED_LOOP, RunConfig
-from omni_bench.records.level import Level, is_open_loop
+from omni_bench.records.level import Level
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.write import write_report
 from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, victims, write_cross_talk
 from omni_bench.run.document import build_level, build_run
-from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, wer_reasons
+from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records
 from omni_bench.run.level_result import LevelResult
-from omni_bench.run.parity import AloneInterrupted, ParityResult, recordings_to_keep, write_parity
-from omni_bench.run.rate_search import is_expected, probe_of, probe_record, search_record, slo_of
+from omni_bench.run.parity import ParityResult, recordings_to_keep, write_parity
+from omni_bench.run.rate_search import probe_of, probe_record, search_record, slo_of
 from omni_bench.run.stored_results import write_results
-
-JUDGING_DID_NOT_FINISH = "judging did not finish: "
-"""Begins the reason that ``omni-bench judge`` can take away."""
-INTERRUPTED = "the run was interrupted"
-"""Begins the reason of a run that Ctrl-C cut short."""
+from omni_bench.run.validity import is_excused, level_reasons, problem_reasons, run_reasons
 
 
 @dataclass(frozen=True)
@@ -90,6 +85,12 @@ def finish(outcome: Outcome) -> dict[str, Any]:
         )
         for level in outcome.levels
     ]
+    measured = {level.concurrency for level in outcome.levels}
+    own = problem_reasons(
+        outcome.problem,
+        while_judging=outcome.while_judging,
+        missing=[level for level in outcome.planned if level not in measured],
+    )
     run = build_run(
         scenario=config.scenario.name,
         description=config.scenario.description,
@@ -97,9 +98,8 @@ def finish(outcome: Outcome) -> dict[str, Any]:
         duration_s=outcome.duration_s,
         levels=levels,
         provenance=outcome.provenance,
-        more_invalid_reasons=_problem_reasons(outcome),
+        reasons=run_reasons(own, levels, is_excused),
         rate_search=search_record(levels, config),
-        excused=is_expected,
     )
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
@@ -132,44 +132,27 @@ def level_record(
 ) -> dict[str, Any]:
     """One entry of ``levels`` in run.json."""
     corpus = verdicts.corpus(level) if verdicts is not None else None
+    summary = level.summary(
+        config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
+        max_in_flight=config.load.max_in_flight,
+        slo=slo if (slo := slo_of(config)).asked else None,
+    )
     return build_level(
-        level.summary(
-            config.load.lag_budget_ms,
-            config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
-            max_in_flight=config.load.max_in_flight,
-            slo=slo if (slo := slo_of(config)).asked else None,
-        ),
+        summary,
         [request.metrics for request in level.requests if not request.faults],
         corpus,
         lag_budget_ms=config.load.lag_budget_ms,
-        more_invalid_reasons=[
-            *wer_reasons(corpus, config.asr.wer_limit, config.dataset.locale),
-            *parity_reasons(parity),
-            *cross_talk_reasons(cross_talk),
-        ],
+        reasons=level_reasons(
+            summary,
+            lag_budget_ms=config.load.lag_budget_ms,
+            accuracy=corpus,
+            wer_limit=config.asr.wer_limit,
+            language=config.dataset.locale,
+            parity=parity,
+            cross_talk=cross_talk,
+        ),
         parity=parity_record(parity),
         cross_talk=cross_talk_record(cross_talk),
         voices=verdicts.voice_summary(level) if verdicts is not None else None,
         probe=probe_record(probe_of(level, config)),
     )
-
-
-def _problem_reasons(outcome: Outcome) -> list[str]:
-    problem = outcome.problem
-    if problem is None:
-        return []
-    if isinstance(problem, AloneInterrupted):
-        reason = f"the run was {problem}"
-    elif isinstance(problem, KeyboardInterrupt):
-        reason = INTERRUPTED
-    elif isinstance(problem, (OmniBenchError, OSError)):
-        reason = str(problem).splitlines()[0].removesuffix(":")  # an end of a log follows
-    else:
-        reason = f"internal error: {type(problem).__name__}: {problem}"
-    reasons = [JUDGING_DID_NOT_FINISH + reason if outcome.while_judging else reason]
-    measured = {level.concurrency for level in outcome.levels}
-    missing = [level for level in outcome.planned if level not in measured]
-    if missing:
-        kind = "" if is_open_loop(missing) else "concurrency "
-        reasons.append(f"not measured: {kind}{', '.join(map(str, missing))}")
-    return reasons

@@ -15,6 +15,7 @@ from typing import Any
 
 from omni_bench.accuracy.parity.compare import Comparison
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus
+from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, reasons_of
 from omni_bench.selftest.evidence import Answer
 from omni_bench.selftest.matrix import Alarm
 
@@ -94,10 +95,10 @@ def _of_run(run: Mapping[str, Any] | None) -> list[Alarm]:
     """What the run's own cross-talk and parity checks made of its levels."""
     found = []
     for level in run["levels"] if run is not None else []:
-        for detector in ("cross_talk", "parity"):
-            reason = next((r for r in level["invalid_reasons"] if r.startswith(detector.replace("_", "-"))), None)
+        for detector, codes in (("cross_talk", CROSS_TALK_CODES), ("parity", PARITY_CODES)):
+            reason = next((reason for reason in reasons_of(level) if reason.code in codes), None)
             if reason is not None:
-                found.append(Alarm(detector, level["concurrency"], reason))
+                found.append(Alarm(detector, level["concurrency"], str(reason)))
     return found
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from omni_bench.errors import StoreError
 from omni_bench.records.config import RunConfig
+from omni_bench.records.invalid_reason import own_reasons
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run.rejudge import own_reasons
-from omni_bench.run.write import INTERRUPTED
+from omni_bench.run.validity import was_interrupted
 from omni_bench.selftest.cases import Case
 from omni_bench.selftest.evidence import ALONE, Answer
 from omni_bench.selftest.plan import Plan
@@ -28,7 +28,7 @@ def came_to_its_end(path: Path) -> bool:
         run = folder.read_run()
     except StoreError:
         return False
-    return not any(reason.startswith(INTERRUPTED) for reason in run["invalid_reasons"])
+    return not was_interrupted(run)
 
 
 def other_settings(path: Path, config: RunConfig) -> list[str]:
@@ -43,7 +43,7 @@ def other_settings(path: Path, config: RunConfig) -> list[str]:
 
 def own_problem(run: Mapping[str, Any]) -> str | None:
     """The first reason in run.json that is the run's own and not one of its levels'; None if there is none."""
-    return next(iter(own_reasons(run)), None)
+    return next(map(str, own_reasons(run)), None)
 
 
 def other_fault(run: Mapping[str, Any], case: Case) -> str | None:

@@ -22,6 +22,7 @@ from omni_bench.run.document import build_level, build_run, utterance_record
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.measure import measure_request
 from omni_bench.run.stored_results import write_results
+from omni_bench.run.validity import is_excused, level_reasons, run_reasons
 
 STARTED = datetime(2026, 11, 28, tzinfo=UTC)
 TEXT = "The cat sat on the mat and looked at the big red dog."
@@ -84,11 +85,13 @@ class Factory:
         made = [self.level(level, **changes) for level in levels]
         documents = []
         for result, scores in made:
+            summary = result.summary()
             document = build_level(
-                result.summary(25.0),
+                summary,
                 [one.metrics for one in result.requests if one.timeline.ok],
                 score_corpus("tiny.en", scores) if judge else None,
                 lag_budget_ms=25.0,
+                reasons=level_reasons(summary, lag_budget_ms=25.0),
             )
             if document["accuracy"] is not None:
                 document["accuracy"] |= {"cross_talk_hits": cross_talk, "parity_mismatches": parity}
@@ -110,6 +113,7 @@ class Factory:
             duration_s=60.0,
             levels=documents,
             provenance=copy.deepcopy(provenance),
+            reasons=run_reasons((), documents, is_excused),
         )
         return run, [result for result, _ in made], [score for _, scores in made for score in scores]
 

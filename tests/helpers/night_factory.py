@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from omni_bench.metrics.definitions import METRICS
@@ -63,10 +64,10 @@ def night(number, *, concurrencies=(1,), role=Role.NIGHT, reasons=(), keys=None,
     slower = changes.pop("slower", 1.0) * (1 + WOBBLE[number % len(WOBBLE)] / 100)
     of_levels = changes.pop("level_reasons", ())
     levels = tuple(level(concurrency, slower=slower, reasons=of_levels, **changes) for concurrency in concurrencies)
-    why = (*reasons, *(f"{one.load}: {reason}" for one in levels for reason in one.reasons))
+    why = (*reasons, *(replace(reason, level=one.load) for one in levels for reason in one.reasons))
     keys = {"load.concurrency": list(concurrencies)} | (keys or {})
     return StoredRun(
-        run_id=content_hash([number, role, hour, slower, repr(sorted(changes.items())), why, keys]),
+        run_id=content_hash([number, role, hour, slower, repr(sorted(changes.items())), repr(why), keys]),
         kind="omni-bench",
         scenario=scenario,
         series=series_id(scenario, "reference (tiny)", keys),

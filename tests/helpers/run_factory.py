@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus, score_utterance
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.invalid_reason import InvalidReason
 from omni_bench.records.recording import LoopLag
 from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.document import build_level, build_run
+from omni_bench.run.validity import is_excused, level_reasons, run_reasons
 
 RATE_HZ = 24000
 MS = 1_000_000
@@ -95,9 +98,10 @@ def make_level(concurrency: int, requests: int = 12, *, failures: int = 0, judge
     timelines += [failed_timeline(f"c{concurrency}-f{i}", concurrency=concurrency) for i in range(failures)]
     metrics = [request_metrics(one, None) for one in timelines]
     lag = LoopLag(p50_ms=0.2, p99_ms=1.5, max_ms=3.0, samples=400)
-    summary = summarise_level(concurrency, timelines, metrics, {}, lag=lag, lag_budget_ms=25.0)
+    summary = summarise_level(concurrency, timelines, metrics, {}, lag=lag)
     corpus = score_corpus("tiny.en", scores([one.request_id for one in timelines])) if judge else None
-    return build_level(summary, metrics, corpus, lag_budget_ms=25.0)
+    reasons = level_reasons(summary, lag_budget_ms=25.0)
+    return build_level(summary, metrics, corpus, lag_budget_ms=25.0, reasons=reasons)
 
 
 CPU_HEALTH = {"model": "tiny", "device": "cpu", "device_name": "cpu"}
@@ -130,8 +134,10 @@ def make_provenance(*, judge: bool = True, kind: str = "reference", health: Any 
     }
 
 
-def make_run(concurrencies: tuple[int, ...] = (1, 4, 16), **changes: Any) -> dict[str, Any]:
-    """A valid run over ``concurrencies``; ``changes`` replace arguments of ``build_run``."""
+def make_run(
+    concurrencies: tuple[int, ...] = (1, 4, 16), own: Sequence[InvalidReason] = (), **changes: Any
+) -> dict[str, Any]:
+    """A run over ``concurrencies``, invalid for its ``own`` reasons; ``changes`` replace arguments of ``build_run``."""
     arguments = {
         "scenario": "qwen3_tts",
         "description": "The sweep",
@@ -141,4 +147,4 @@ def make_run(concurrencies: tuple[int, ...] = (1, 4, 16), **changes: Any) -> dic
         "provenance": make_provenance(),
         **changes,
     }
-    return build_run(**arguments)
+    return build_run(**arguments, reasons=run_reasons(own, arguments["levels"], is_excused))

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from omni_bench.accuracy.cross_talk.null import SIGNIFICANT, Null, chance_of, describe_null
+from omni_bench.accuracy.cross_talk.null import Null, chance_of, describe_null
 from omni_bench.accuracy.cross_talk.pairs import Neighbours, Request, SourceText
 from omni_bench.accuracy.cross_talk.score import (
     Words,
@@ -94,26 +94,6 @@ def find_cross_talk(
         victims = [r for r in requests if r.concurrency == concurrency and r.request_id in transcripts]
         levels[concurrency] = _check_level(concurrency, victims, transcripts, neighbours, [*texts, *others], weights)
     return levels
-
-
-def cross_talk_reasons(level: LevelCrossTalk | None) -> list[str]:
-    """Why a level's cross-talk makes it invalid; [] if there is none, or no more than chance explains.
-
-    Chance explains hits unless their probability is below :data:`SIGNIFICANT`: at 32 requests in flight a
-    level has thousands of pairs, so that one weak hit alone proves nothing, but one long phrase does.
-    """
-    if level is None or level.chance is None or level.chance >= SIGNIFICANT:
-        return []
-    first = max(level.hits, key=lambda hit: hit.score)
-    whose = f"its own {first.kind}" if first.source == first.victim else first.source
-    if first.source != first.victim and first.kind != "target":
-        whose += f"'s {first.kind}"
-    more = f" and {len(level.hits) - 1} more such outputs" if len(level.hits) > 1 else ""
-    expected = level.expected_false_hits
-    chance = "" if expected is None else f"; {expected:.2g} expected by chance"
-    return [
-        f'cross-talk: request {first.victim} speaks words of {whose} ({first.position}: "{first.heard}"){more}{chance}'
-    ]
 
 
 def score_pairs(heard: Words, own: Words, texts: Sequence[Words], weights: WordWeights) -> list[float]:

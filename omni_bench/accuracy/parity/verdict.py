@@ -1,4 +1,4 @@
-"""What the comparisons of a level say together, and when they make it invalid. Pure functions."""
+"""What the comparisons of a level say together. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from omni_bench.accuracy.parity.compare import CODES, PCM, Comparison
 from omni_bench.records.level import Level
 
 TRANSCRIPT = "transcript"
-MCNEMAR_LIMIT = 0.01
-CORRUPTED_LIMIT = 2
-"""So many utterances corrupted in company, with none alone, are no accident of the judge.
-
-A clean voice gives fewer than one in a hundred: two of eight by chance happen in one level of some 400."""
 
 
 @dataclass(frozen=True)
@@ -123,50 +118,6 @@ def is_mismatch(comparison: Comparison, kind: str) -> bool:
     if kind == TRANSCRIPT:
         return comparison.words is not None and comparison.words.worse
     return comparison.equal is False
-
-
-def parity_reasons(parity: LevelParity | None) -> list[str]:
-    """Why parity makes a level invalid; [] if it does not, or was not checked.
-
-    A server that claims to be deterministic has to give the same answer in company, and the same when
-    asked twice. Any other may sample another code when another batch shape rounds otherwise, so that
-    differing codes are a finding and no error, unless words are damaged with them: more often in company than
-    alone by McNemar's test, or (if the server repeats itself alone, so that it is the company that
-    changed the words) at least :data:`CORRUPTED_LIMIT` corrupted utterances that differ, and none alone. Requests
-    that fail when sent alone are failures like others; ``cancelled`` ones are not the server's.
-    """
-    if parity is None:
-        return []
-    reasons = []
-    failed = {kind: count for kind, count in parity.failed.items() if kind != "cancelled"}
-    if failed:
-        listed = ", ".join(f"{kind} {count}" for kind, count in failed.items())
-        reasons.append(f"{sum(failed.values())} of {parity.sent} requests failed when sent alone ({listed})")
-    if parity.deterministic and parity.mismatches:
-        reasons.append(
-            f"parity: {parity.mismatches} of {parity.compared} answers differ from those to the same requests sent "
-            f"alone (compared by {parity.kind}), and the server claims to be deterministic"
-        )
-    if parity.deterministic and parity.repeats_differ:
-        reasons.append(
-            f"parity: {parity.repeats_differ} of {parity.repeats} requests sent twice without company got "
-            "another answer the second time, and the server claims to be deterministic"
-        )
-    if parity.mcnemar_p is not None and parity.mcnemar_p < MCNEMAR_LIMIT and parity.worse > parity.worse_alone:
-        reasons.append(
-            f"parity: words are damaged in company, {parity.worse} utterances against {parity.worse_alone} alone of "
-            f"{parity.judged} (McNemar p = {parity.mcnemar_p:.2g})"
-        )
-    elif (
-        parity.kind != TRANSCRIPT
-        and parity.corrupted_alone == 0
-        and min(parity.corrupted, parity.differ) >= CORRUPTED_LIMIT
-    ):
-        reasons.append(
-            f"parity: {parity.corrupted} of {parity.judged} utterances are corrupted in company and none alone, "
-            f"and {parity.differ} of {parity.answered} answers differ"
-        )
-    return reasons
 
 
 def _moment(comparison: Comparison) -> tuple[bool, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from omni_bench.compare.ab.order import RunRecord, RunState
 from omni_bench.errors import StoreError
+from omni_bench.records.invalid_reason import Blame, reasons_of
 from omni_bench.records.run_folder import RunFolder
 
 
@@ -16,19 +17,8 @@ def assess(record: RunRecord, run: Mapping[str, Any]) -> RunRecord:
     """The record of a run that came to its end."""
     if run["valid"]:
         return replace(record, state=RunState.DONE, reasons=(), content=False)
-    content = any(_is_the_servers(level) for level in run["levels"])
-    return replace(record, state=RunState.INVALID, reasons=tuple(run["invalid_reasons"]), content=content)
-
-
-def _is_the_servers(level: Mapping[str, Any]) -> bool:
-    """Whether a level is invalid for more than the lag, or the lateness, of the client that measured it."""
-    client, open_loop = level["client"], level.get("open_loop")
-    of_client = int(client is None)
-    if client is not None and client["lag_budget_ms"] is not None:
-        late_ms = open_loop["late_p99_ms"] if open_loop else None
-        times_ms = (client["lag_p99_ms"], late_ms)
-        of_client = sum(time_ms is not None and time_ms > client["lag_budget_ms"] for time_ms in times_ms)
-    return len(level["invalid_reasons"]) > of_client
+    content = any(reason.blame != Blame.CLIENT for level in run["levels"] for reason in reasons_of(level))
+    return replace(record, state=RunState.INVALID, reasons=tuple(map(str, reasons_of(run))), content=content)
 
 
 def begun_before(folder: Path) -> Mapping[str, Any] | None:

@@ -30,8 +30,8 @@ class RunState(StrEnum):
 class RunRecord:
     """One run. ``number``: over all runs of the study, from 1, as they were started; ``pair``: from 1.
 
-    ``folder``: its name within runs/. ``reasons``: why it is invalid or failed. ``content``: it is invalid for
-    what the server said or did, not for the client that measured it.
+    ``folder``: its name within runs/. ``reasons``: for people, why it is invalid or failed. ``content``: it is invalid
+    for what the server said or did, not for the client that measured it.
     """
 
     number: int

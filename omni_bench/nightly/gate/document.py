@@ -7,7 +7,7 @@ from typing import Any
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.records import StoredRun
 
-VERSION = "1.0"
+VERSION = "2.0"
 
 
 def to_document(result: GateResult) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def _case(case: IntegrityCase) -> dict[str, Any]:
     return {
         "name": case.name,
         "ok": case.ok,
-        "failures": list(case.failures),
-        "errors": list(case.errors),
+        "failures": [reason.to_json() for reason in case.failures],
+        "errors": [reason.to_json() for reason in case.errors],
         "warnings": list(case.warnings),
     }
 

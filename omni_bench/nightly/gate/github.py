@@ -16,8 +16,8 @@ def annotations(result: GateResult) -> list[str]:
     """Workflow commands: an error for each regression and failure, a warning for what needs a look."""
     lines = []
     for case in result.integrity:
-        lines += [_command("error", f"hard failure, {case.name}", reason) for reason in case.failures]
-        lines += [_command("error", f"not measured, {case.name}", reason) for reason in case.errors]
+        lines += [_command("error", f"hard failure, {case.name}", str(reason)) for reason in case.failures]
+        lines += [_command("error", f"not measured, {case.name}", str(reason)) for reason in case.errors]
         lines += [_command("warning", f"integrity, {case.name}", reason) for reason in case.warnings]
     for one in result.series:
         if one.status is Status.REGRESSION:

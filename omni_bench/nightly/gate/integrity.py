@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from omni_bench.nightly.gate.result import IntegrityCase
 from omni_bench.nightly.history.records import StoredLevel, StoredRun
-
-_OF_THE_CLIENT = ("the client", "client lag")
-"""Beginnings of the reasons for which a level is invalid and its target is not to blame."""
+from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid
 
 
 def check_integrity(run: StoredRun, night_before: StoredRun | None) -> tuple[IntegrityCase, ...]:
@@ -17,36 +15,33 @@ def check_integrity(run: StoredRun, night_before: StoredRun | None) -> tuple[Int
     Cross-talk that chance could explain leaves a level valid and is a warning; when the night before
     has such hits at the same load too, it repeats, and that is a hard failure.
     """
-    of_levels = {reason for level in run.levels for reason in level.reasons}
-    own = tuple(
-        reason for reason in run.reasons if not any(reason.endswith(f": {inner}") for inner in of_levels | {"invalid"})
-    )
-    errors = own
-    if not run.levels and not own:
-        errors = ("no level was measured",)
-    elif not run.valid and not own and all(level.valid for level in run.levels):
-        errors = ("the run says that it is invalid, without a reason",)
+    errors = tuple(reason for reason in run.reasons if reason.level is None)
+    if not run.levels and not errors:
+        errors = (invalid(Code.NO_LEVELS),)
+    elif not run.valid and not errors and all(level.valid for level in run.levels):
+        errors = (invalid(Code.UNSTATED, what="run"),)
     warnings = tuple(f"a fault was injected on purpose: {fault}" for fault in run.faults)
     whole = IntegrityCase("run", errors=errors, warnings=warnings)
     return (whole, *(_level_case(level, night_before) for level in run.levels))
 
 
 def _level_case(level: StoredLevel, night_before: StoredRun | None) -> IntegrityCase:
-    failures, errors = [], []
+    failures: list[InvalidReason] = []
+    errors: list[InvalidReason] = []
     for reason in level.reasons:
-        (errors if reason.startswith(_OF_THE_CLIENT) else failures).append(reason)
+        (errors if reason.blame == Blame.CLIENT else failures).append(reason)
     if not level.valid and not level.reasons:
-        failures.append("the level says that it is invalid, without a reason")
+        failures.append(invalid(Code.UNSTATED, what="level"))
     # a hand-made or foreign run.json may call a level valid whose requests failed
     if level.valid and (level.failed or level.faulty):
-        failures.append(f"{level.failed or 0} requests failed and {level.faulty or 0} gave invalid audio")
+        failures.append(invalid(Code.CLAIMS_VALID, failed=level.failed or 0, faulty=level.faulty or 0))
     warnings = []
     hits = _count(level, "cross_talk_hits")
     if hits and level.valid:
         before = night_before.level(level.load) if night_before is not None else None
         earlier = _count(before, "cross_talk_hits") if before is not None else 0
         if earlier:
-            failures.append(f"cross-talk repeats: {hits} hits tonight, {earlier} the night before")
+            failures.append(invalid(Code.CROSS_TALK_REPEATS, hits=hits, before=earlier))
         else:
             warnings.append(f"cross-talk: {hits} hits, no more than chance explains; a failure if they repeat")
     mismatches = _count(level, "parity_mismatches")

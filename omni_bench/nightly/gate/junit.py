@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult, Status
+from omni_bench.records.invalid_reason import InvalidReason, next_steps
 
 SUITE = "omni-bench gate"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,9 +33,9 @@ def render_junit(result: GateResult) -> bytes:
 def _integrity(suite: ElementTree.Element, scenario: str, case: IntegrityCase) -> None:
     element = _case(suite, f"{scenario}.integrity", case.name)
     if case.failures:
-        _add(element, "failure", case.failures, "hard failure")
+        _add(element, "failure", case.failures)
     elif case.errors:
-        _add(element, "error", case.errors, "not measured")
+        _add(element, "error", case.errors)
     if case.warnings:
         ElementTree.SubElement(element, "system-out").text = _clean("\n".join(case.warnings))
 
@@ -42,7 +43,8 @@ def _integrity(suite: ElementTree.Element, scenario: str, case: IntegrityCase) -
 def _series(suite: ElementTree.Element, scenario: str, one: SeriesResult) -> None:
     element = _case(suite, f"{scenario}.{one.load}", one.metric)
     if one.status is Status.REGRESSION:
-        _add(element, "failure", (one.reason,), str(one.status))
+        child = ElementTree.SubElement(element, "failure", message=_clean(one.reason), type=str(one.status))
+        child.text = _clean(one.reason)
     elif one.status in (Status.INCONCLUSIVE, Status.UNCONFIRMED):
         ElementTree.SubElement(element, "skipped", message=_clean(f"{one.status}: {one.reason}"))
     else:
@@ -53,9 +55,11 @@ def _case(suite: ElementTree.Element, classname: str, name: str) -> ElementTree.
     return ElementTree.SubElement(suite, "testcase", classname=_clean(classname), name=_clean(name), time="0")
 
 
-def _add(element: ElementTree.Element, tag: str, reasons: tuple[str, ...], kind: str) -> None:
-    child = ElementTree.SubElement(element, tag, message=_clean(reasons[0]), type=kind)
-    child.text = _clean("\n".join(reasons))
+def _add(element: ElementTree.Element, tag: str, reasons: tuple[InvalidReason, ...]) -> None:
+    """The code of the first reason as its type; all of them, and what to do next, as its text."""
+    first = reasons[0]
+    child = ElementTree.SubElement(element, tag, message=_clean(str(first)), type=_clean(first.code))
+    child.text = _clean("\n".join([*map(str, reasons), *(f"next: {step}" for step in next_steps(reasons))]))
 
 
 def _clean(text: str) -> str:

@@ -136,7 +136,7 @@ def _check_pinned(tonight: StoredRun, pinned: StoredRun | None) -> None:
     _same_keys(tonight, pinned, "the pinned run")
     if not pinned.valid:
         raise ConfigError(
-            f"the pinned run {pinned.source} is invalid: {'; '.join(pinned.reasons) or 'no reason given'}"
+            f"the pinned run {pinned.source} is invalid: {'; '.join(map(str, pinned.reasons)) or 'no reason given'}"
         )
     if tonight.started_utc and pinned.started_utc:
         apart = datetime.fromisoformat(tonight.started_utc) - datetime.fromisoformat(pinned.started_utc)

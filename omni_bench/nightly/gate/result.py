@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from omni_bench.nightly.history.database import Alarm, Baseline
 from omni_bench.nightly.history.records import StoredRun
+from omni_bench.records.invalid_reason import InvalidReason
 
 
 class Outcome(StrEnum):
@@ -90,8 +91,8 @@ class IntegrityCase:
     """
 
     name: str
-    failures: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
+    failures: tuple[InvalidReason, ...] = ()
+    errors: tuple[InvalidReason, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

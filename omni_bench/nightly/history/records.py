@@ -13,7 +13,9 @@ from typing import Any
 from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
 from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView, headline_figure
 from omni_bench.records.config import CLOSED_LOOP
+from omni_bench.records.invalid_reason import InvalidReason, reasons_of
 from omni_bench.records.level import Rate, level_of, short_title
+from omni_bench.records.old_reasons import as_written
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 
 POISSON, GAMMA = "poisson", "gamma"
@@ -43,7 +45,7 @@ class StoredLevel:
     failed: int | None
     faulty: int | None
     valid: bool
-    reasons: tuple[str, ...]
+    reasons: tuple[InvalidReason, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     accuracy: Mapping[str, Any] | None = None
     cross_talk: Mapping[str, Any] | None = None
@@ -74,7 +76,7 @@ class StoredRun:
     hardware: str
     started_utc: str | None
     valid: bool
-    reasons: tuple[str, ...]
+    reasons: tuple[InvalidReason, ...]
     keys: Mapping[str, Any]
     settings: Mapping[str, Any]
     versions: Mapping[str, Any]
@@ -106,7 +108,7 @@ def record_of_run(run: Mapping[str, Any], source: str, role: Role = Role.NIGHT) 
     """A run.json (valid by its schema) as a record."""
     keys, target = comparability_keys(run), target_name(run)
     return StoredRun(
-        run_id=content_hash(run),
+        run_id=content_hash(as_written(run)),
         kind=OMNI_BENCH,
         scenario=run["scenario"],
         series=series_id(run["scenario"], target, keys),
@@ -114,7 +116,7 @@ def record_of_run(run: Mapping[str, Any], source: str, role: Role = Role.NIGHT) 
         hardware=hardware_name(run),
         started_utc=run["started_utc"],
         valid=run["valid"],
-        reasons=tuple(run["invalid_reasons"]),
+        reasons=reasons_of(run),
         keys=keys,
         settings=settings_of(run),
         versions=versions_of(run),
@@ -134,7 +136,7 @@ def record_of_bench(view: RunView, results: Sequence[Mapping[str, Any]]) -> Stor
     label = view.settings.get("bench.label")
     scenario = str(label) if label else VLLM_BENCH
     target = view.facts.target or VLLM_BENCH
-    reasons = tuple(view.invalid)
+    reasons = view.invalid
     return StoredRun(
         run_id=content_hash(list(results) if len(results) > 1 else results[0]),
         kind=VLLM_BENCH,
@@ -191,7 +193,7 @@ def _level(level: Mapping[str, Any]) -> StoredLevel:
         failed=level["failed"],
         faulty=level.get("faulty"),
         valid=level["valid"],
-        reasons=tuple(level["invalid_reasons"]),
+        reasons=reasons_of(level),
         metrics=level["metrics"],
         accuracy=level["accuracy"],
         cross_talk=level.get("cross_talk"),

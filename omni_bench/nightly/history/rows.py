@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from omni_bench.compare.keys import schema_defaults
 from omni_bench.errors import StoreError
 from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
+from omni_bench.records.invalid_reason import InvalidReason
+from omni_bench.records.old_reasons import reasons_of_a_run, recognise
 
 FIGURES = ("mean", "std", "p50", "p90", "p95", "p99")
 LEVEL_FACTS = ("accuracy", "cross_talk", "parity")
-RUN_DOCUMENTS = ("reasons", "keys", "settings", "versions", "command", "faults")
+RUN_DOCUMENTS = ("keys", "settings", "versions", "command", "faults")
 LEVEL_COLUMNS = ("load", "concurrency", "arrival", "requests", "failed", "faulty")
 
 
@@ -43,11 +45,17 @@ def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:
     }
     for name in RUN_DOCUMENTS:
         values[name] = to_json(getattr(run, name))
+    values["reasons"] = reasons_to_json(run.reasons)
     insert_row(connection, "runs", values)
     for position, level in enumerate(run.levels):
         fields = {name: getattr(level, name) for name in LEVEL_COLUMNS}
-        fields |= {name: to_json(getattr(level, name)) for name in (*LEVEL_FACTS, "reasons")}
-        fields |= {"run_id": run.run_id, "position": position, "valid": int(level.valid)}
+        fields |= {name: to_json(getattr(level, name)) for name in LEVEL_FACTS}
+        fields |= {
+            "reasons": reasons_to_json(level.reasons),
+            "run_id": run.run_id,
+            "position": position,
+            "valid": int(level.valid),
+        }
         insert_row(connection, "levels", fields)
         for metric, summary in level.metrics.items():
             figures = {name: summary.get(name) for name in ("unit", "better", "n", *FIGURES)}
@@ -63,6 +71,7 @@ def run_of(row: sqlite3.Row, levels: Sequence[StoredLevel]) -> StoredRun:
         **{name: row[name] for name in plain},
         **{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()},
         valid=bool(row["valid"]),
+        reasons=_reasons(row),
         role=Role(row["role"]),
         levels=tuple(levels),
     )
@@ -75,7 +84,7 @@ def level_of(row: sqlite3.Row, metrics: Mapping[str, Mapping[str, Any]]) -> Stor
         **{name: row[name] for name in LEVEL_COLUMNS},
         **facts,
         valid=bool(row["valid"]),
-        reasons=tuple(json.loads(row["reasons"])),
+        reasons=_reasons(row),
         metrics=metrics,
     )
 
@@ -94,6 +103,31 @@ def timing(run: StoredRun) -> list[tuple[Any, ...]]:
 def to_json(value: Any) -> str | None:
     """A value as the text of a column; None stays None."""
     return None if value is None else json.dumps(value, ensure_ascii=True, allow_nan=False, default=list)
+
+
+def reasons_to_json(reasons: Iterable[InvalidReason]) -> str | None:
+    """Reasons as the text of a column."""
+    return to_json([reason.to_json() for reason in reasons])
+
+
+def _reasons(row: sqlite3.Row) -> tuple[InvalidReason, ...]:
+    return tuple(map(InvalidReason.from_json, json.loads(row["reasons"])))
+
+
+def code_reasons(connection: sqlite3.Connection) -> None:
+    """Give the reasons of a file before version 3, which were sentences, their codes; inside a transaction."""
+    for row in connection.execute("SELECT run_id, reasons FROM runs").fetchall():
+        levels = connection.execute("SELECT load, reasons FROM levels WHERE run_id = ?", (row["run_id"],)).fetchall()
+        titles: dict[str, list[str]] = {}
+        for level in levels:
+            texts = json.loads(level["reasons"])
+            titles |= {level["load"]: texts, level["load"].replace("c = ", "concurrency "): texts}
+            connection.execute(
+                "UPDATE levels SET reasons = ? WHERE run_id = ? AND load = ?",
+                (reasons_to_json(map(recognise, texts)), row["run_id"], level["load"]),
+            )
+        found = reasons_of_a_run(json.loads(row["reasons"]), titles)
+        connection.execute("UPDATE runs SET reasons = ? WHERE run_id = ?", (reasons_to_json(found), row["run_id"]))
 
 
 def now_utc() -> str:

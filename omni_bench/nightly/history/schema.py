@@ -9,11 +9,13 @@ rollback journal stays on (no WAL), which also works on network file systems tha
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from omni_bench.errors import StoreError
+from omni_bench.nightly.history.rows import code_reasons
 
-VERSION = 2
+VERSION = 3
 APPLICATION_ID = 0x6F6D6E69  # "omni": tells the file from other SQLite databases
 LOCK_WAIT_S = 60.0
 
@@ -106,8 +108,11 @@ CREATE TABLE named_by (
 );
 """
 
-MIGRATIONS: dict[int, str] = {1: "CREATE TABLE named_by (defaults TEXT NOT NULL);"}
-"""SQL that makes version n + 1 out of version n, by n."""
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], object]] = {
+    1: lambda connection: connection.execute("CREATE TABLE named_by (defaults TEXT NOT NULL)"),
+    2: code_reasons,
+}
+"""What makes version n + 1 out of version n, by n."""
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -132,6 +137,9 @@ def connect(path: Path | None) -> sqlite3.Connection:
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(f"{where} cannot be used as a history: {error}; is it a database of omni-bench?") from error
+    except ValueError as error:
+        connection.close()
+        raise StoreError(f"{where} is damaged: its reasons are no JSON: {error}") from error
     except StoreError:
         connection.close()
         raise
@@ -153,11 +161,11 @@ def _prepare(connection: sqlite3.Connection, where: str) -> None:
                 f"{where} has version {version}; this omni-bench knows versions up to {VERSION}: "
                 "use the omni-bench that wrote it, or a newer one"
             )
-        statements = (
-            TABLES if application != APPLICATION_ID else "".join(MIGRATIONS[n] for n in range(version, VERSION))
-        )
-        for statement in statements.split(";"):
-            if statement.strip():
+        if application == APPLICATION_ID:
+            for number in range(version, VERSION):
+                MIGRATIONS[number](connection)
+        else:
+            for statement in filter(str.strip, TABLES.split(";")):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -125,7 +125,7 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path, serve):
     assert f"finished requests are in {run_folder(tmp_path)}" in err
     assert children and not psutil.wait_procs(children, timeout=10)[1]
     run = document(tmp_path)
-    assert not run["valid"] and run["invalid_reasons"][0] == "the run was interrupted"
+    assert not run["valid"] and run["invalid_reasons"][0]["code"] == "interrupted"
     finished = [json.loads(line) for line in requests.read_text().splitlines()]
     kept = [record for record in finished if record["error"] is None]
     assert kept and len(list((run_folder(tmp_path) / "audio").iterdir())) >= len(kept)

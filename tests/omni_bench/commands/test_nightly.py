@@ -10,6 +10,7 @@ import pytest
 import run_factory as runs
 
 from omni_bench.commands.cli import main
+from omni_bench.records.invalid_reason import Code, InvalidReason
 from omni_bench.records.run_folder import RunFolder
 
 
@@ -77,9 +78,9 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
 
 def test_a_broken_night_exits_with_3(night, db, capsys):
     run = json.loads((RunFolder.open(night(0)).run_json).read_text())
-    level = run["levels"][0] | {"valid": False, "invalid_reasons": ["1 of 12 requests gave invalid audio"], "faulty": 1}
-    reasons = ["concurrency 1: 1 of 12 requests gave invalid audio"]
-    broken = night(1, levels=[level], valid=False, invalid_reasons=reasons)
+    reason = InvalidReason(Code.INVALID_AUDIO, Code.INVALID_AUDIO.blame, "x").to_json()
+    level = run["levels"][0] | {"valid": False, "invalid_reasons": [reason], "faulty": 1}
+    broken = night(1, levels=[level], valid=False, invalid_reasons=[reason | {"level": "concurrency 1"}])
     assert main(["gate", broken, "--db", db]) == 3
     assert "HARD FAILURE (exit 3)" in capsys.readouterr().out
     assert main(["history", "--db", db, "baseline", "set", broken]) == 2

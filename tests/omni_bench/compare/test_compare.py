@@ -11,6 +11,7 @@ from omni_bench.compare.result import SINGLE_RUNS, Mark, Outcome
 from omni_bench.compare.stats.length_guard import PRIMARIES, PRIMARIES_BY_FIT
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
+from omni_bench.records.invalid_reason import Code, invalid
 
 
 def verdicts(comparison):
@@ -128,8 +129,8 @@ def test_a_change_that_breaks_requests_is_never_an_improvement(make):
 
 def test_an_interrupted_run_makes_no_claim(make):
     view = make.view()
-    comparison = compare_runs([view], [replace(make.view(started=1), why=("interrupted",))])
-    assert comparison.outcome is Outcome.NO_CLAIM and comparison.invalid == ("after: interrupted",)
+    comparison = compare_runs([view], [replace(make.view(started=1), why=(invalid(Code.INTERRUPTED),))])
+    assert comparison.outcome is Outcome.NO_CLAIM and comparison.invalid == ("after: the run was interrupted",)
 
 
 def test_more_corrupted_utterances_are_a_regression_whatever_the_speed(make):

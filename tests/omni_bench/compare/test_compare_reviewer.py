@@ -14,6 +14,7 @@ from omni_bench.compare.load import view_of
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.rows import interval_text
 from omni_bench.errors import ComparabilityError
+from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.records.level import Rate
 from omni_bench.report.format import p_text
 
@@ -184,7 +185,7 @@ def search(make, name, started, held, highest, slo=None):
     for level in run["levels"]:
         level["probe"] = {"holds": held[level["rate_hz"]], "why": []}
         if not level["probe"]["holds"]:
-            level |= {"valid": False, "invalid_reasons": ["9 of 14 requests failed (http_status 9)"]}
+            level |= {"valid": False, "invalid_reasons": [invalid(Code.NO_REQUESTS).to_json()]}
     run["rate_search"] = {"highest_hz": highest}
     run["provenance"]["config"]["load"] = {"kind": "rate_search", "rate_hz": [1.0]}
     run["provenance"]["config"]["slo"] = slo or {}

@@ -33,7 +33,7 @@ def test_failed_requests_have_no_length_but_count_as_corrupted(make):
     view = load_run(make.folder("run", levels=(1,), failures=1))
     failed = [request for request in view.requests if request.audio_s is None]
     assert len(failed) == 1 and failed[0].e2el_ms is None and failed[0].corrupted and failed[0].edits == 13
-    assert any("1 of 15 requests failed" in reason for reason in view.invalid)
+    assert any("1 of 15 requests failed" in str(reason) for reason in view.invalid)
 
 
 def test_prompts_that_repeat_without_seeds_stay_apart(make):

@@ -65,8 +65,10 @@ def test_percentiles_as_rows(bench_result):
 
 
 def test_failures_make_it_invalid(bench_result):
-    assert read_result(bench_result(failed=3), "a").invalid == ("c = 4: 3 of 35 requests failed",)
-    assert read_result(bench_result(completed=0), "a").invalid == ("c = 4: no request was completed",)
+    assert [str(one) for one in read_result(bench_result(failed=3), "a").invalid] == ["c = 4: 3 of 35 requests failed"]
+    assert [str(one) for one in read_result(bench_result(completed=0), "a").invalid] == [
+        "c = 4: no request was completed"
+    ]
     older = bench_result()
     del older["failed"]
     assert read_result(older, "a").invalid == ()

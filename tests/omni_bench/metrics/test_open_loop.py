@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.metrics.level import Slo, goodput, summarise_level
-from omni_bench.metrics.open_loop import lateness_reasons, open_loop_facts, peak_in_flight
+from omni_bench.metrics.open_loop import open_loop_facts, peak_in_flight
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.throughput import steady_window, throughput
 from omni_bench.records.level import Rate
+from omni_bench.run.validity import client_late, level_reasons
 
 MS = 1_000_000
 
@@ -29,10 +30,10 @@ def test_what_waits_for_the_cap_is_not_the_clients_lateness(request_at):
     facts = open_loop_facts(timelines, 2)
     assert facts.waited == 2 and facts.late_max_ms == 0
     assert open_loop_facts(timelines, 512).late_max_ms == 250
-    assert lateness_reasons(facts, 25.0) == ()
-    (reason,) = lateness_reasons(open_loop_facts(timelines, 512), 25.0)
+    assert client_late(facts, 25.0) is None
+    reason = str(client_late(open_loop_facts(timelines, 512), 25.0))
     assert "could not hold its schedule" in reason and "250.0 ms late at p99, budget 25 ms" in reason
-    assert lateness_reasons(open_loop_facts(timelines, 512), None) == ()
+    assert client_late(open_loop_facts(timelines, 512), None) is None
 
 
 def test_requests_that_were_never_sent_do_not_count(request_at):
@@ -63,10 +64,10 @@ def test_the_steady_window_is_that_of_the_schedule(request_at):
 def test_a_level_of_the_open_loop_is_invalid_if_the_client_was_late(request_at):
     timelines = [request_at(number, 200 * number, late_ms=60) for number in range(12)]
     metrics = [request_metrics(one, None) for one in timelines]
-    summary = summarise_level(Rate(5.0), timelines, metrics, {}, lag_budget_ms=None, arrival="poisson", max_in_flight=9)
-    assert summary.valid and summary.open_loop.max_in_flight == 9 and summary.arrival == "poisson"
-    late = summarise_level(Rate(5.0), timelines, metrics, {}, lag_budget_ms=25.0, max_in_flight=9)
-    assert not late.valid and any("60.0 ms late at p99" in reason for reason in late.invalid_reasons)
+    summary = summarise_level(Rate(5.0), timelines, metrics, {}, arrival="poisson", max_in_flight=9)
+    assert summary.open_loop.max_in_flight == 9 and summary.arrival == "poisson"
+    assert level_reasons(summary) == ()
+    assert any("60.0 ms late at p99" in str(reason) for reason in level_reasons(summary, lag_budget_ms=25.0))
 
 
 def test_goodput_of_the_open_loop_counts_from_the_schedule(request_at):

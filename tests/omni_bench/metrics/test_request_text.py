@@ -10,6 +10,7 @@ from timelines import make_timeline
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.throughput import throughput
+from omni_bench.run.validity import level_reasons
 
 BASE_NS = 5_000_000_000  # as of make_timeline
 
@@ -88,7 +89,7 @@ def test_a_level_of_text_alone_is_valid_and_has_its_metrics(reply):
     timelines = [reply([100 + i, 200], tokens=3, request_id=f"r{i}", ended=300) for i in range(4)]
     metrics = [request_metrics(timeline, None) for timeline in timelines]
     summary = summarise_level(1, timelines, metrics, {})
-    assert summary.valid, summary.invalid_reasons
+    assert level_reasons(summary) == ()
     assert summary.distributions["ttft_ms"].n == summary.distributions["tpot_ms"].n == 4
     assert summary.distributions["itl_ms"].n == 4
     assert summary.metrics_json()["tokens_per_s"]["mean"] == pytest.approx(12 / 0.3)
@@ -101,4 +102,4 @@ def test_a_reply_without_its_text_is_told_by_name(reply):
     timelines = [reply([100], tokens=1, request_id="a"), reply([], tokens=0, request_id="b")]
     metrics = [request_metrics(timeline, None) for timeline in timelines]
     summary = summarise_level(1, timelines, metrics, {"b": ("no_text",)})
-    assert summary.invalid_reasons == ("1 of 2 requests have an invalid answer (no_text 1)",)
+    assert [str(one) for one in level_reasons(summary)] == ["1 of 2 requests have an invalid answer (no_text 1)"]

@@ -73,8 +73,8 @@ def test_run_json_that_does_not_fit_is_not_written(folder):
 
 
 def test_reading_a_run_of_another_major_version(folder):
-    folder.run_json.write_text(json.dumps({**runs.make_run((1,)), "schema_version": "2.0"}))
-    with pytest.raises(StoreError, match=r"schema_version '2\.0'; this omni-bench reads 1\.x"):
+    folder.run_json.write_text(json.dumps({**runs.make_run((1,)), "schema_version": "3.0"}))
+    with pytest.raises(StoreError, match=r"schema_version '3\.0'; this omni-bench reads 1\.x and 2\.x"):
         folder.read_run()
 
 

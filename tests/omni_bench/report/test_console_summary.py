@@ -8,16 +8,17 @@ import sys
 import pytest
 import run_factory as runs
 
+from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.report.console import print_summary
 
 
 def test_the_table_the_verdict_and_the_report_are_on_stdout_and_not_squeezed(tmp_path, capsys):
-    run = runs.make_run((1, 4), more_invalid_reasons=("the run was interrupted",))
+    run = runs.make_run((1, 4), own=[invalid(Code.INTERRUPTED)])
     report = tmp_path / ("a" * 100) / "report.md"
     print_summary(run, report)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"report: {report}"
-    assert any("the run was interrupted" in line for line in lines)
+    assert "  - the run was interrupted" in lines and f"  next: {Code.INTERRUPTED.next_step}" in lines
     assert max(len(line) for line in lines[:-1]) > 100
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import run_factory as runs
+from reasons import because
 
+from omni_bench.records.invalid_reason import Code
 from omni_bench.report.markdown import render_report
 from omni_bench.run.document import utterance_record
 
@@ -135,7 +137,7 @@ def test_hostile_names_do_not_break_the_page():
     evil = "x\n# y | <script>alert(1)</script> ```"
     provenance = runs.make_provenance(health={"model": evil, "device_name": evil})
     provenance["command"] = ["run", evil]
-    run = runs.make_run(scenario=evil, provenance=provenance, more_invalid_reasons=[evil])
+    run = runs.make_run(scenario=evil, provenance=provenance, own=[because(Code.SERVER_BROKE, evil)])
     report = render_report(run)
     without_command = report.replace(sections(report)["Reproduce"], "")
     assert "<script>" not in without_command

@@ -43,7 +43,6 @@ def open_run():
                 metrics,
                 {},
                 lag=LoopLag(0.2, 1.5, 3.0, 400),
-                lag_budget_ms=25.0,
                 slo=Slo(ttfp_ms=200.0),
                 arrival="poisson",
                 max_in_flight=max_in_flight,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from reasons import said
 
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import prepare, rejudge
@@ -62,7 +63,7 @@ def test_a_hit_makes_the_level_invalid_and_names_both(spoiled):
     (level,) = document_["levels"]
     assert not document_["valid"] and level["cross_talk"]["hits"] == 1 == level["accuracy"]["cross_talk_hits"]
     assert level["cross_talk"]["first"]["source"] == SOURCE
-    (reason,) = level["invalid_reasons"]
+    (reason,) = said(level)
     assert f"request {VICTIM} speaks words of {SOURCE} (onset: " in reason
 
 

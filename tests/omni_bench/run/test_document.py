@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import run_factory as runs
+from reasons import because
 
 from omni_bench.errors import StoreError
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.records.invalid_reason import Code
 from omni_bench.report.utterances import score_of
 from omni_bench.run.document import build_level, build_run, utterance_record
 
@@ -44,25 +46,27 @@ def test_failures_make_level_and_run_invalid():
     good, bad = run["levels"]
     assert good["valid"] and not bad["valid"] and not run["valid"]
     assert bad["errors"] == {"connect": 2} and bad["failed"] == 2
-    assert run["invalid_reasons"] == ["concurrency 4: 2 of 14 requests failed (connect 2)"]
+    (reason,) = run["invalid_reasons"]
+    assert reason == bad["invalid_reasons"][0] | {"level": "concurrency 4"}
+    assert reason["text"] == "2 of 14 requests failed (connect 2)" and reason["code"] == "requests_failed"
 
 
 def test_other_reasons_make_a_level_or_run_invalid():
-    level = build([runs.timeline("a")], more_invalid_reasons=["WER too high"])
-    assert not level["valid"] and level["invalid_reasons"] == ["WER too high"]
+    wer, interrupted = because(Code.WER), because(Code.INTERRUPTED)
+    level = build([runs.timeline("a")], reasons=[wer])
+    assert not level["valid"] and level["invalid_reasons"] == [wer.to_json()]
     run = runs.make_run(levels=[level])
-    assert run["invalid_reasons"] == ["concurrency 1: WER too high"]
-    assert runs.make_run(more_invalid_reasons=["interrupted"])["invalid_reasons"] == ["interrupted"]
+    assert run["invalid_reasons"] == [{**wer.to_json(), "level": "concurrency 1"}]
+    assert runs.make_run(own=[interrupted])["invalid_reasons"] == [interrupted.to_json()]
 
 
 def test_a_run_without_levels_is_not_valid():
     run = runs.make_run(levels=[])
-    assert not run["valid"] and run["invalid_reasons"] == ["no level was measured"]
+    assert not run["valid"] and [one["code"] for one in run["invalid_reasons"]] == ["no_levels"]
 
 
 def test_level_without_requests_has_null_figures():
     level = build_level(summarise_level(1, [], [], {}), [])
-    assert not level["valid"]
     assert all(summary["mean"] is None and summary["n"] == 0 for summary in level["metrics"].values())
     runs.make_run(levels=[level])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reasons import said
 
 from omni_bench.errors import AccuracyError, ConfigError, DatasetError, StoreError, TargetError
 from omni_bench.load.runner import LevelInterrupted
@@ -19,7 +20,6 @@ from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import judging, orchestrate, prepare
 from omni_bench.run.orchestrate import run
-from omni_bench.run.write import JUDGING_DID_NOT_FINISH
 
 
 def read(run_dir: Path) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def test_a_failed_request_makes_its_level_invalid(config, tmp_path, target, load
     assert outcome.exit_code == 1
     (level,) = outcome.run["levels"]
     assert not level["valid"] and level["failed"] == 1 and level["errors"] == {"http_status": 1}
-    assert any("1 of 6 requests failed" in reason for reason in outcome.run["invalid_reasons"])
+    assert any("1 of 6 requests failed" in reason for reason in said(outcome.run))
     assert "c2-0003" not in judge.heard
     assert level["accuracy"]["forced"] == 1 and level["accuracy"]["above_50"] == 1
     report = (tmp_path / "run" / "report.md").read_text()
@@ -147,13 +147,13 @@ def test_a_wer_above_the_limit_makes_the_level_invalid(config, tmp_path, target,
     judge.mishears["c2-0000"] = "wrong"
     outcome = run(config, tmp_path / "run")
     assert outcome.exit_code == 1
-    assert any("is above asr.wer_limit=0.01 (1.0%)" in reason for reason in outcome.run["invalid_reasons"])
+    assert any("is above asr.wer_limit=0.01 (1.0%)" in reason for reason in said(outcome.run))
 
 
 def test_a_client_that_lags_makes_the_level_invalid(config, tmp_path, target, load, judge):
     config.load.lag_budget_ms = 0.1
     outcome = run(config, tmp_path / "run")
-    assert outcome.exit_code == 1 and any("lagged" in reason for reason in outcome.run["invalid_reasons"])
+    assert outcome.exit_code == 1 and any("lagged" in reason for reason in said(outcome.run))
 
 
 def test_without_a_judge_accuracy_is_missing_and_the_run_is_valid(config, tmp_path, target, load):
@@ -211,7 +211,7 @@ def test_a_server_that_does_not_start(config, tmp_path, target, load, judge):
     assert target.stopped >= 1
     document = read(tmp_path / "run")
     assert not document["valid"] and document["levels"] == []
-    assert document["invalid_reasons"] == [
+    assert said(document) == [
         "the server ended during start-up: exit code 3; the end of its log",
         "not measured: concurrency 2",
         "no level was measured",
@@ -228,7 +228,7 @@ def test_a_server_that_dies_in_the_middle(config, tmp_path, target, load, judge)
     assert target.stopped >= 1 and load.levels == [2]
     document = read(tmp_path / "run")
     assert not document["valid"] and document["levels"][0]["failed"] == 2
-    assert "not measured: concurrency 4" in document["invalid_reasons"]
+    assert "not measured: concurrency 4" in said(document)
     assert document["levels"][0]["accuracy"] is None and judge.heard == []
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 4  # all that was finished, for another judge
     assert len(lines(tmp_path / "run")) == 6
@@ -254,7 +254,7 @@ def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch, s
         run(config, tmp_path / "run")
     assert target.stopped >= 1
     document = read(tmp_path / "run")
-    assert not document["valid"] and document["invalid_reasons"][0] == "the run was interrupted"
+    assert not document["valid"] and said(document)[0] == "the run was interrupted"
     assert len(lines(tmp_path / "run")) == 6
     assert len(list((tmp_path / "run").glob("audio/*"))) == (0 if save_audio == "none" else 5)
     assert not (tmp_path / "run" / ".spool").exists()
@@ -272,7 +272,7 @@ def test_ctrl_c_while_the_server_stops_leaves_a_run_for_the_judge(config, tmp_pa
         run(config, tmp_path / "run")
     assert not target.alive and judge.heard == []
     document = read(tmp_path / "run")
-    assert document["invalid_reasons"] == [JUDGING_DID_NOT_FINISH + "the run was interrupted"]
+    assert said(document) == ["judging did not finish: the run was interrupted"]
     assert document["levels"][0]["completed"] == 6
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
 
@@ -283,7 +283,7 @@ def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypat
     config.asr.kind = "none"
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
-    assert read(tmp_path / "run")["invalid_reasons"] == ["the run was interrupted"]
+    assert said(read(tmp_path / "run")) == ["the run was interrupted"]
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
 
 
@@ -308,7 +308,7 @@ def test_a_ctrl_c_while_judging_takes_effect_at_once(config, tmp_path, target, l
     monkeypatch.setattr(judging, "transcribe", lambda *_, **__: (press_ctrl_c(), pytest.fail("still judging")))
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
-    assert read(tmp_path / "run")["invalid_reasons"] == [JUDGING_DID_NOT_FINISH + "the run was interrupted"]
+    assert said(read(tmp_path / "run")) == ["judging did not finish: the run was interrupted"]
 
 
 def test_a_progress_bar_that_fails_does_not_leave_the_server_running(
@@ -331,7 +331,7 @@ def test_a_server_that_cannot_be_stopped_loses_no_result(config, tmp_path, targe
     with pytest.raises(TargetError, match="does not end"):
         run(config, tmp_path / "run")
     document = read(tmp_path / "run")
-    assert "the server does not end" in document["invalid_reasons"] and document["levels"][0]["completed"] == 6
+    assert "the server does not end" in said(document) and document["levels"][0]["completed"] == 6
 
 
 def test_a_failed_warm_up_makes_its_level_invalid(config, tmp_path, target, load, judge):
@@ -339,7 +339,7 @@ def test_a_failed_warm_up_makes_its_level_invalid(config, tmp_path, target, load
     outcome = run(config, tmp_path / "run")
     assert outcome.exit_code == 1
     assert outcome.run["levels"][0]["warmup"] == {"completed": 3, "failed": 1, "errors": {"http_status": 1}}
-    assert outcome.run["invalid_reasons"] == ["concurrency 2: warm-up failed: 1 of 4 requests (http_status 1)"]
+    assert said(outcome.run) == ["concurrency 2: warm-up failed: 1 of 4 requests (http_status 1)"]
 
 
 def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target, load, judge, monkeypatch):
@@ -353,7 +353,7 @@ def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target
         run(config, tmp_path / "run")
     (level,) = read(tmp_path / "run")["levels"]
     assert level["invalid"] == {"unchecked": 6} and level["faulty"] == 6
-    assert level["invalid_reasons"][1] == "client lag was not measured"
+    assert said(level)[1] == "client lag was not measured"
     assert level["metrics"]["e2el_ms"]["n"] == 0
     assert {tuple(record["faults"]) for record in lines(tmp_path / "run")} == {("unchecked",)}
 
@@ -373,7 +373,7 @@ def test_a_judge_that_does_not_finish_leaves_all_audio_for_another(config, tmp_p
     with pytest.raises(type(error)):
         run(config, tmp_path / "run")
     document = read(tmp_path / "run")
-    assert not document["valid"] and document["invalid_reasons"][0].startswith(JUDGING_DID_NOT_FINISH)
+    assert not document["valid"] and said(document)[0].startswith("judging did not finish: ")
     assert document["levels"][0]["valid"] and document["levels"][0]["accuracy"] is None
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
 
@@ -393,7 +393,7 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_what_was_written(config, tmp_p
     assert target.stopped >= 1
     assert [record["request_id"] for record in lines(tmp_path / "run")] == ["c2-0000", "c2-0001", "c2-0002"]
     document = read(tmp_path / "run")
-    assert document["levels"] == [] and "no space left" in document["invalid_reasons"][0]
+    assert document["levels"] == [] and "no space left" in said(document)[0]
 
 
 def test_the_first_problem_is_told_even_if_the_end_cannot_be_written(
@@ -421,7 +421,7 @@ def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, j
     assert target.stopped >= 1 and len(lines(tmp_path / "run")) == 6
     assert {record["audio"] for record in lines(tmp_path / "run")} == {f"audio/c2-000{i}.wav" for i in range(6)}
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 6
-    assert "internal error: ZeroDivisionError: a bug" in read(tmp_path / "run")["invalid_reasons"]
+    assert "internal error: ZeroDivisionError: a bug" in said(read(tmp_path / "run"))
 
 
 def test_a_reader_that_has_gone_does_not_change_the_result(config, tmp_path, target, load, judge, monkeypatch):

@@ -7,6 +7,7 @@ import os
 import subprocess
 
 import pytest
+from reasons import said as reasons_said
 
 from omni_bench.errors import ProtocolError, TargetError
 from omni_bench.records.run_folder import RunFolder
@@ -59,7 +60,7 @@ def stored(tmp_path):
 
 def test_what_a_good_run_knows_of_its_server(go):
     document, said = go()
-    assert document["valid"], document["invalid_reasons"]
+    assert document["valid"], reasons_said(document)
     target = document["provenance"]["target"]
     assert (target["kind"], target["version"]) == ("vllm_omni", "0.30.0") and target["commit"].startswith("0123456789")
     found = target["conformance"]
@@ -98,7 +99,7 @@ def test_without_a_seed_nothing_is_said_of_it(go):
 def test_no_valid_run_is_possible_without_audio(go, tmp_path):
     with pytest.raises(ProtocolError, match=r"/v1/audio/speech cannot be measured .* clean end, but no audio"):
         go("no-audio")
-    assert any("cannot be measured" in reason for reason in stored(tmp_path)["invalid_reasons"])
+    assert any("cannot be measured" in reason for reason in reasons_said(stored(tmp_path)))
 
 
 def test_the_probe_can_be_left_out(go):
@@ -119,7 +120,7 @@ def test_a_fault_on_purpose_is_left_to_the_run(go):
 def test_a_server_that_dies_in_the_probe(request_number, go, tmp_path):
     with pytest.raises(TargetError, match=r"(?s)died during the probe: exit code 1.*illegal memory access"):
         go(f"stray orphan die-at:{request_number}")
-    (first, *_) = stored(tmp_path)["invalid_reasons"]
+    (first, *_) = reasons_said(stored(tmp_path))
     assert first.startswith("the server died during the probe: exit code 1")
 
 
@@ -148,7 +149,7 @@ def test_an_external_server_that_dies_under_load(fake_environment, tmp_path):
     assert outcome.run["provenance"]["target"]["description"]["stated_version"] == {"version": "0.30.1"}
     (level,) = outcome.run["levels"]
     assert level["failed"] and set(level["errors"]) <= {"connect", "disconnected"}
-    assert any("requests failed" in reason for reason in outcome.run["invalid_reasons"])
+    assert any("requests failed" in reason for reason in reasons_said(outcome.run))
     assert outcome.run["provenance"]["target"]["server_metrics"]["problem"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reasons import said
 
 from omni_bench.accuracy.parity.codes import FetchedCodes
 from omni_bench.errors import AccuracyError, StoreError, TargetError
@@ -131,7 +132,7 @@ def test_the_same_difference_is_an_error_of_a_server_that_claims_determinism(
     codes.changed["c2-0001"] = (11, 4)
     outcome = run(parity_config, tmp_path / "run")
     assert outcome.exit_code == 1
-    assert any("parity: 1 of 3 answers differ" in reason for reason in outcome.run["invalid_reasons"])
+    assert any("parity: 1 of 3 answers differ" in reason for reason in said(outcome.run))
 
 
 def test_a_server_without_codes_is_asked_once_and_compared_by_samples(
@@ -166,7 +167,7 @@ def test_words_damaged_in_company_only_are_seen(parity_config, tmp_path, target,
         judge.mishears[name] = "nothing of the kind was ever said here"
     outcome = run(parity_config, tmp_path / "run")
     assert outcome.exit_code == 1
-    (reason,) = outcome.run["levels"][0]["invalid_reasons"]
+    (reason,) = said(outcome.run["levels"][0])
     assert "2 of 3 utterances are corrupted in company and none alone" in reason
     damaged, fine, *_ = lines(tmp_path / "run", "parity.jsonl")
     assert damaged["worse"] and damaged["wer_between"] > 0.5 and damaged["heard"].startswith("nothing of the kind")
@@ -178,7 +179,7 @@ def test_a_request_that_fails_alone_is_a_failure_of_its_level(parity_config, tmp
     outcome = run(parity_config, tmp_path / "run")
     (level,) = outcome.run["levels"]
     assert level["failed"] == 0 and level["parity"]["failed"] == {"timeout": 1} and level["parity"]["compared"] == 2
-    assert level["invalid_reasons"] == ["1 of 5 requests failed when sent alone (timeout 1)"]
+    assert said(level) == ["1 of 5 requests failed when sent alone (timeout 1)"]
 
 
 def test_a_request_that_failed_in_company_is_replaced_by_the_next(parity_config, tmp_path, target, load, judge, codes):
@@ -208,7 +209,7 @@ def test_ctrl_c_in_the_phase_leaves_the_levels(
         run(parity_config, tmp_path / "run")
     document = RunFolder.open(tmp_path / "run").read_run()
     assert target.stopped >= 1 and not document["valid"]
-    (reason,) = document["invalid_reasons"]
+    (reason,) = said(document)
     assert reason.startswith("the run was interrupted while requests were sent alone for the parity check")
     (level,) = document["levels"]
     assert level["valid"] and level["completed"] == 6
@@ -225,7 +226,7 @@ def test_a_server_that_dies_in_the_phase_leaves_the_levels(parity_config, tmp_pa
         run(parity_config, tmp_path / "run")
     document = RunFolder.open(tmp_path / "run").read_run()
     assert document["levels"][0]["valid"] and not document["valid"]
-    assert any("while requests were sent alone" in reason for reason in document["invalid_reasons"])
+    assert any("while requests were sent alone" in reason for reason in said(document))
     assert document["levels"][0]["parity"]["compared"] == 3
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 11
 

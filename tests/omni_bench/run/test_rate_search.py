@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reasons import said
 
 from omni_bench.compare.load import load_run
 from omni_bench.errors import StoreError
@@ -140,7 +141,7 @@ def test_a_server_that_breaks_down_is_no_answer(capacity: Capacity, tmp_path: Pa
 def test_bad_audio_spoils_it_at_any_rate(capacity: Capacity, tmp_path: Path) -> None:
     capacity.fake.spoil["r8-0003"] = b""
     outcome = run(search_config("load.precision=0.5"), tmp_path / "run")
-    assert not outcome.run["valid"] and "8 req/s: 1 of 59 requests" in outcome.run["invalid_reasons"][0]
+    assert not outcome.run["valid"] and "8 req/s: 1 of 59 requests" in said(outcome.run)[0]
 
 
 def test_an_invalid_level_is_not_the_highest_rate(capacity: Capacity, judge: Any, tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_a_search_ends_where_the_client_cannot_follow(capacity: Capacity, tmp_pa
     capacity.limit_hz, capacity.client_limit_hz = 1000.0, 3.0
     outcome = run(search_config(), tmp_path / "run")
     assert [level["rate_hz"] for level in outcome.run["levels"]] == [1.0, 2.0, 4.0]
-    assert not outcome.run["valid"] and "could not hold its schedule" in outcome.run["invalid_reasons"][0]
+    assert not outcome.run["valid"] and "could not hold its schedule" in said(outcome.run)[0]
     assert "the search ends here" in capsys.readouterr().err
 
 
@@ -191,7 +192,7 @@ def open_config(*more: str) -> Any:
 
 def test_an_open_loop_is_stored_by_its_rates_and_read_back(capacity: Capacity, tmp_path: Path) -> None:
     outcome = run(open_config("slo=interactive", "load.rotate_levels=1"), tmp_path / "run")
-    assert outcome.run["valid"], outcome.run["invalid_reasons"]
+    assert outcome.run["valid"], said(outcome.run)
     levels = outcome.run["levels"]
     assert [level_of(level) for level in levels] == [Rate(2.0), Rate(1.0)]  # as configured, not as they ran
     assert [level["arrival"] for level in levels] == ["poisson", "poisson"] and outcome.run["rate_search"] is None
@@ -224,7 +225,7 @@ def test_levels_that_were_not_reached_are_named(capacity: Capacity, target: Any,
     capacity.fake.after["r2-0007"] = dies
     with pytest.raises(Exception, match="the server died during 2 req/s"):
         run(open_config(), tmp_path / "run")
-    reasons = stored(tmp_path / "run")["invalid_reasons"]
+    reasons = said(stored(tmp_path / "run"))
     assert any(reason == "not measured: 1 req/s" for reason in reasons), reasons
 
 

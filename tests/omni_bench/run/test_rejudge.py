@@ -12,6 +12,7 @@ import pytest
 from omni_bench.commands.stored_runs import report_command
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.runner import LevelInterrupted
+from omni_bench.records.invalid_reason import Code, invalid, reasons_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.schema import SCHEMA_VERSION
 from omni_bench.run import orchestrate, rejudge
@@ -69,10 +70,10 @@ def test_a_changed_timeline_changes_the_metrics(finished):
 
 def test_the_reasons_of_the_run_itself_are_carried_over(finished):
     edited = document(finished)
-    edited["invalid_reasons"].append("the run was interrupted")
+    edited["invalid_reasons"].append(invalid(Code.INTERRUPTED).to_json())
     (finished / "run.json").write_text(json.dumps(edited))
     _, after = redraw(finished)
-    assert sorted(after["invalid_reasons"]) == sorted(edited["invalid_reasons"])
+    assert sorted(map(str, reasons_of(after))) == sorted(map(str, reasons_of(edited)))
 
 
 def test_requests_that_are_missing_are_noticed(finished):
@@ -194,10 +195,10 @@ def test_another_judge_replaces_the_accuracy(finished, judge):
 
 
 def test_a_limit_is_applied_anew(finished):
-    assert not any("asr.wer_limit" in reason for reason in document(finished)["invalid_reasons"])
+    assert not any(reason["code"] == "wer" for reason in document(finished)["invalid_reasons"])
     after = again(finished, "asr.wer_limit=0.001")
-    assert any("is above asr.wer_limit=0.001" in reason for reason in after["invalid_reasons"])
-    assert not any("asr.wer_limit" in reason for reason in again(finished, "asr.wer_limit=1")["invalid_reasons"])
+    assert any("is above asr.wer_limit=0.001" in reason["text"] for reason in after["invalid_reasons"])
+    assert not any(reason["code"] == "wer" for reason in again(finished, "asr.wer_limit=1")["invalid_reasons"])
 
 
 def test_a_run_whose_judge_died_becomes_valid(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
@@ -223,7 +224,7 @@ def test_a_run_that_was_interrupted_in_its_load_phase_can_be_judged(
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     after = again(tmp_path / "run")
-    assert not after["valid"] and "the run was interrupted" in after["invalid_reasons"]
+    assert not after["valid"] and "interrupted" in [reason["code"] for reason in after["invalid_reasons"]]
     assert len(judge.heard) == 5 and after["levels"][0]["accuracy"]["forced"] == 1
 
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.run.progress import RunProgress
 from omni_bench.selftest import campaign
 from omni_bench.selftest.cases import chosen_faults, clean_case
 from omni_bench.selftest.plan import QUICK
 
-JOB_RUN = {"levels": [], "invalid_reasons": ["the server died"], "duration_s": 2.0}
+DIED = invalid(Code.SERVER_BROKE, message="the server died").to_json()
+JOB_RUN = {"levels": [], "valid": False, "invalid_reasons": [DIED], "duration_s": 2.0}
 
 
 @pytest.fixture

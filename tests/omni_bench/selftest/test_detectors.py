@@ -8,6 +8,7 @@ import pytest
 
 from omni_bench.accuracy.parity.compare import Comparison
 from omni_bench.accuracy.wer import score_utterance
+from omni_bench.records.invalid_reason import Code, InvalidReason
 from omni_bench.selftest.detectors import alarms_of, slower
 from omni_bench.selftest.evidence import Answer
 
@@ -113,11 +114,15 @@ def test_stalls_of_half_of_the_requests(answer):
 
 def run_json(audio_per_s, reasons=()):
     metrics = {"audio_per_s": {"mean": audio_per_s}}
-    return {"levels": [{"concurrency": 4, "metrics": metrics, "invalid_reasons": list(reasons)}]}
+    return {
+        "levels": [
+            {"concurrency": 4, "metrics": metrics, "invalid_reasons": [one.to_json() for one in reasons], "valid": True}
+        ]
+    }
 
 
 def test_what_the_run_says_of_its_own_cross_talk_and_parity(answer):
-    reasons = ["cross-talk: c4-0000 speaks words of c4-0001", "parity: 2 of 4", "WER 30.0% is above"]
+    reasons = [InvalidReason(code, code.blame, "x") for code in (Code.CROSS_TALK, Code.PARITY_WORDS, Code.WER)]
     found = detect([answer()], run=run_json(1.0, reasons))
     assert names(found) == [("cross_talk", 4), ("parity", 4)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from omni_bench.records.invalid_reason import Code, InvalidReason, invalid
 from omni_bench.run.config.compose import compose
-from omni_bench.run.write import INTERRUPTED
 from omni_bench.selftest import soundness
 from omni_bench.selftest.cases import chosen_faults, clean_case
 from omni_bench.selftest.evidence import ALONE, Answer
@@ -53,9 +53,11 @@ def test_whatever_did_not_run_is_told(run, answers, why):
 
 
 def test_the_runs_own_reason_is_told_from_those_of_its_levels():
-    run = {"levels": [level(invalid_reasons=["bad"])], "invalid_reasons": ["concurrency 2: bad"]}
+    bad = {**invalid(Code.WER, rate="WER", value=0.5, limit=0.1).to_json(), "level": "concurrency 2"}
+    died = invalid(Code.SERVER_BROKE, message="the server died").to_json()
+    run = {"valid": False, "levels": [level()], "invalid_reasons": [bad]}
     assert own_problem(run) is None
-    assert own_problem({**run, "invalid_reasons": ["concurrency 2: bad", "the server died"]}) == "the server died"
+    assert own_problem({**run, "invalid_reasons": [bad, died]}) == "the server died"
 
 
 @pytest.mark.parametrize(
@@ -78,17 +80,19 @@ def test_nothing_counts_as_caught_that_was_not_there(name, described, right):
 
 
 @pytest.mark.parametrize(
-    ("reasons", "ended"),
+    ("codes", "ended"),
     [
         ([], True),
-        (["the server died during concurrency 4"], True),
-        ([INTERRUPTED], False),
-        ([f"{INTERRUPTED} while requests were sent alone"], False),
+        ([Code.SERVER_BROKE], True),
+        ([Code.JUDGING_UNFINISHED], True),
+        ([Code.INTERRUPTED], False),
+        ([Code.INTERRUPTED_ALONE], False),
     ],
 )
-def test_an_interrupted_run_did_not_come_to_its_end_though_it_has_a_run_json(tmp_path, monkeypatch, reasons, ended):
+def test_an_interrupted_run_did_not_come_to_its_end_though_it_has_a_run_json(tmp_path, monkeypatch, codes, ended):
     monkeypatch.setattr("omni_bench.records.run_folder.validate_run", lambda run, where: None)
-    (tmp_path / "run.json").write_text(json.dumps({"invalid_reasons": reasons}))
+    reasons = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
+    (tmp_path / "run.json").write_text(json.dumps({"valid": not codes, "invalid_reasons": reasons}))
     assert came_to_its_end(tmp_path) is ended
 
 

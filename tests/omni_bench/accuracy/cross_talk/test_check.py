@@ -11,13 +11,13 @@ from omni_bench.accuracy.cross_talk.check import (
     TAIL,
     THRESHOLD,
     WHOLE,
-    cross_talk_reasons,
     find_cross_talk,
     score_pairs,
 )
 from omni_bench.accuracy.cross_talk.pairs import EARLIER, IN_FLIGHT, Request
 from omni_bench.accuracy.cross_talk.score import weigh_words
 from omni_bench.datasets.bundled import bundled_texts
+from omni_bench.run.validity import cross_talk_reasons
 
 OWN = "i dreamed about flying over the city last night"
 OTHER = "hundreds of tiny lights were hanging from the branches of the trees"
@@ -168,21 +168,21 @@ def test_without_requests_or_words_nothing_is_found():
 
 
 def test_a_level_with_a_clear_hit_is_invalid_and_says_why():
-    (reason,) = cross_talk_reasons(level_of(f"hundreds of tiny lights {OWN}"))
+    (reason,) = map(str, cross_talk_reasons(level_of(f"hundreds of tiny lights {OWN}")))
     assert reason.startswith(
         'cross-talk: request victim speaks words of other0 (onset: "hundreds of tiny lights"); 0 expected by chance'
     )
 
 
 def test_a_reference_is_named_as_such():
-    (reason,) = cross_talk_reasons(level_of(f"{OTHER} {OWN}", others=[request("b", THIRD, reference=OTHER)]))
+    (reason,) = map(str, cross_talk_reasons(level_of(f"{OTHER} {OWN}", others=[request("b", THIRD, reference=OTHER)])))
     assert "words of b's reference (onset" in reason
-    (reason,) = cross_talk_reasons(level_of(f"{OTHER} {OWN}", others=[THIRD], reference=OTHER))
+    (reason,) = map(str, cross_talk_reasons(level_of(f"{OTHER} {OWN}", others=[THIRD], reference=OTHER)))
     assert "words of its own reference (onset" in reason
 
 
 def test_no_hits_or_no_check_are_no_reason():
-    assert cross_talk_reasons(None) == [] == cross_talk_reasons(level_of(OWN))
+    assert list(cross_talk_reasons(None)) == [] == list(cross_talk_reasons(level_of(OWN)))
 
 
 def test_scores_can_be_compared_between_texts():

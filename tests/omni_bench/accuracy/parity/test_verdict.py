@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from answers import make_comparison, make_words
 
-from omni_bench.accuracy.parity.verdict import CORRUPTED_LIMIT, is_mismatch, level_parity, mcnemar_p, parity_reasons
+from omni_bench.accuracy.parity.verdict import is_mismatch, level_parity, mcnemar_p
+from omni_bench.run.validity import CORRUPTED_LIMIT, parity_reasons
 
 
 @pytest.fixture
@@ -20,12 +21,12 @@ def repeat():
 
 def judge_level(comparisons, deterministic=False):
     parity = level_parity(comparisons, 4, deterministic=deterministic)
-    return parity, parity_reasons(parity)
+    return parity, [str(reason) for reason in parity_reasons(parity)]
 
 
 def test_a_level_without_comparisons_was_not_checked():
     assert level_parity([make_comparison()], 8, deterministic=True) is None
-    assert parity_reasons(None) == []
+    assert list(parity_reasons(None)) == []
 
 
 def test_equal_answers_are_no_reason(repeat):

@@ -16,6 +16,7 @@ from omni_bench.compare.ab.sources import Source
 from omni_bench.compare.ab.words import read_words
 from omni_bench.compare.stats.verdicts import Plan
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.invalid_reason import Code, InvalidReason
 from omni_bench.run.config.compose import compose
 
 SOURCE = Source("git", "/repository", "c" * 40, "git:main (cccccccccccc)")
@@ -136,30 +137,28 @@ def test_levels_rotate_from_where_the_user_put_them():
 RECORD = RunRecord(1, 1, 1, "after", "01-after", RunState.RUNNING, "")
 
 
-def level(*reasons, lag=1.0, client=True, late=None):
-    return {
-        "invalid_reasons": list(reasons),
-        "client": {"lag_p99_ms": lag, "lag_budget_ms": 25.0} if client else None,
-        "open_loop": {"late_p99_ms": late} if late is not None else None,
-    }
+def level(*codes):
+    reasons = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
+    return {"valid": not codes, "invalid_reasons": reasons}
 
 
 @pytest.mark.parametrize(
     "levels,content",
     [
-        ([level("3 of 6 requests failed")], True),
-        ([level("the client's event loop lagged", lag=80.0)], False),
-        ([level("the client's event loop lagged", "WER 80 %", lag=80.0)], True),
-        ([level(), level("WER 80 %")], True),
-        ([level("the client could not hold its schedule", late=80.0)], False),
-        ([level("lagged", "late", lag=80.0, late=80.0)], False),
-        ([level("late", "WER 80 %", late=80.0)], True),
-        ([level("client lag was not measured", client=False)], False),
+        ([level(Code.REQUESTS_FAILED)], True),
+        ([level(Code.CLIENT_LAG)], False),
+        ([level(Code.CLIENT_LAG, Code.WER)], True),
+        ([level(), level(Code.WER)], True),
+        ([level(Code.CLIENT_LATE)], False),
+        ([level(Code.CLIENT_LAG, Code.CLIENT_LATE)], False),
+        ([level(Code.CLIENT_LATE, Code.WER)], True),
+        ([level(Code.CLIENT_LAG_UNKNOWN)], False),
         ([], False),
     ],
 )
 def test_whose_fault_an_invalid_run_is(levels, content):
-    run = {"valid": False, "invalid_reasons": ["because"], "levels": levels}
+    reason = InvalidReason(Code.UNKNOWN, Code.UNKNOWN.blame, "because").to_json()
+    run = {"valid": False, "invalid_reasons": [reason], "levels": levels}
     found = assess(RECORD, run)
     assert (found.state, found.reasons, found.content) == (RunState.INVALID, ("because",), content)
     assert assess(RECORD, {"valid": True, "invalid_reasons": [], "levels": []}).state is RunState.DONE

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import night_factory as made
 import pytest
+from reasons import because
 
 from omni_bench.errors import ComparabilityError, ConfigError
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.result import Outcome, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import ADVISORY, Role
+from omni_bench.records.invalid_reason import Code
 
 
 @pytest.fixture
@@ -47,21 +49,23 @@ def test_too_little_history_is_inconclusive_not_pass():
 
 
 def test_invalid_nights_are_no_history():
-    broken = [made.night(number, hour=3, faulty=1, level_reasons=("1 gave invalid audio",)) for number in range(1, 13)]
+    broken = [
+        made.night(number, hour=3, faulty=1, level_reasons=(because(Code.INVALID_AUDIO),)) for number in range(1, 13)
+    ]
     with made.history_of([*made.nights(9), *broken]) as history:
         result = gate_night(history, made.night(13))
         assert result.exit_code == 2 and result.nights == 9
 
 
 def test_broken_audio_is_a_hard_failure_however_fast(past):
-    result = gate_night(past, made.night(13, slower=0.5, faulty=3, level_reasons=("3 of 32 gave invalid audio",)))
+    result = gate_night(past, made.night(13, slower=0.5, faulty=3, level_reasons=(because(Code.INVALID_AUDIO),)))
     assert result.outcome is Outcome.HARD_FAILURE and result.exit_code == 3 and result.series == ()
     after = gate_night(past, made.night(14))
     assert after.exit_code == 0 and after.nights == 12, "it entered no history"
 
 
 def test_an_interrupted_night_is_no_measurement(past):
-    result = gate_night(past, made.night(13, reasons=("the run was interrupted",)))
+    result = gate_night(past, made.night(13, reasons=(because(Code.INTERRUPTED),)))
     assert result.outcome is Outcome.INVALID and result.exit_code == 3
 
 
@@ -99,7 +103,7 @@ def test_the_second_run_is_made_only_if_it_is_needed(past):
 
 
 def test_a_broken_second_run_is_a_hard_failure(past):
-    rerun = made.night(13, role=Role.RERUN, hour=1, faulty=1, level_reasons=("1 gave invalid audio",))
+    rerun = made.night(13, role=Role.RERUN, hour=1, faulty=1, level_reasons=(because(Code.INVALID_AUDIO),))
     result = gate_night(past, made.night(13, slower=1.3), rerun=rerun)
     assert result.outcome is Outcome.HARD_FAILURE
     assert any(case.name == "second run: c = 1" and not case.ok for case in result.integrity)
@@ -220,7 +224,8 @@ def test_what_cannot_be_a_pinned_or_second_run(past):
     with pytest.raises(ConfigError, match="is not of the same night"):
         gate_night(past, tonight, pinned=made.night(11, role=Role.PINNED, hour=1))
     with pytest.raises(ConfigError, match="is invalid"):
-        gate_night(past, tonight, pinned=made.night(13, role=Role.PINNED, hour=1, reasons=("interrupted",)))
+        broken = made.night(13, role=Role.PINNED, hour=1, reasons=(because(Code.INTERRUPTED),))
+        gate_night(past, tonight, pinned=broken)
     other = made.night(
         13, role=Role.RERUN, hour=1, commit=made.commit_of(13), settings={"reference.predictor": "reprefill"}
     )

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import night_factory as made
 import pytest
+from reasons import because
 
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
@@ -16,6 +17,7 @@ from omni_bench.nightly.gate.junit import render_junit
 from omni_bench.nightly.gate.markdown import HEADERS, render_gate, series_rows, verdict_line
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.history.records import Role
+from omni_bench.records.invalid_reason import Code
 
 NASTY = "bad | <b>audio</b>\x00\x1b[31m ::error::\nnext % line, a:b"
 
@@ -29,8 +31,9 @@ def regression():
 
 @pytest.fixture
 def broken():
+    reasons = (because(Code.INVALID_AUDIO, NASTY),)
     with made.history_of(made.nights(12)) as history:
-        yield gate_night(history, made.night(13, faulty=1, level_reasons=(NASTY,), faults=("reference.fault=x",)))
+        yield gate_night(history, made.night(13, faulty=1, level_reasons=reasons, faults=("reference.fault=x",)))
 
 
 @pytest.fixture
@@ -60,7 +63,9 @@ def test_junit_of_a_regression(regression):
 def test_junit_of_a_broken_night_survives_any_text(broken):
     root, found = cases(broken)
     assert root[0].attrib["failures"] == "1" and root[0].attrib["errors"] == "0"
-    assert "<b>audio</b>\ufffd" in found["qwen3_tts.integrity/c = 1"].find("failure").get("message")
+    failure = found["qwen3_tts.integrity/c = 1"].find("failure")
+    assert "<b>audio</b>\ufffd" in failure.get("message") and failure.get("type") == "invalid_audio"
+    assert failure.text.endswith(f"next: {Code.INVALID_AUDIO.next_step}")
     assert "reference.fault=x" in found["qwen3_tts.integrity/run"].find("system-out").text
 
 
@@ -70,7 +75,7 @@ def test_junit_of_no_measurement_and_of_inconclusive(young):
         case.find("skipped").get("message") for name, case in found.items() if name.endswith("/rtf")
     )
     with made.history_of([]) as history:
-        root, _ = cases(gate_night(history, made.night(1, reasons=("the run was interrupted",))))
+        root, _ = cases(gate_night(history, made.night(1, reasons=(because(Code.INTERRUPTED),))))
     assert root[0].attrib["errors"] == "1" and root[0].attrib["failures"] == "0"
 
 
@@ -127,7 +132,7 @@ def test_the_document_is_json_and_has_everything(regression, broken):
     assert rtf["status"] == "REGRESSION" and rtf["expected"]["nights"] == 12 and rtf["alarm"]["kind"] == "acute"
     assert document["second_run"]["run_id"] and not document["second_run_stands_for_the_night"]
     assert document["pinned"] is None and document["baseline"] is None
-    assert to_document(broken)["integrity"][1]["failures"] == [NASTY]
+    assert to_document(broken)["integrity"][1]["failures"] == [because(Code.INVALID_AUDIO, NASTY).to_json()]
 
 
 def test_rows_of_nothing_are_missing_and_not_zero(young):

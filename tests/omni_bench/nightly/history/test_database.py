@@ -10,10 +10,12 @@ from pathlib import Path
 
 import night_factory as made
 import pytest
+from reasons import because
 
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.nightly.history.database import Alarm, History
 from omni_bench.nightly.history.records import Role
+from omni_bench.records.invalid_reason import Code
 
 
 def test_a_run_comes_back_as_it_went_in(tmp_path):
@@ -41,7 +43,7 @@ def test_a_run_has_one_role():
 
 def test_another_version_of_the_same_run_is_refused():
     run = made.night(1)
-    judged_again = replace(run, run_id="f" * 64, reasons=("c = 1: WER",), valid=False)
+    judged_again = replace(run, run_id="f" * 64, reasons=(because(Code.WER),), valid=False)
     with made.history_of([run]) as history:
         with pytest.raises(ConfigError, match="another version"):
             history.add(judged_again)
@@ -99,7 +101,7 @@ def test_baselines_keep_their_runs_and_those_before_them():
 
 
 def test_a_baseline_is_of_valid_nights_alone():
-    broken = made.night(1, reasons=("the run was interrupted",))
+    broken = made.night(1, reasons=(because(Code.INTERRUPTED),))
     rerun = made.night(2, role=Role.RERUN)
     good = made.night(3)
     with made.history_of([broken, rerun, good]) as history:

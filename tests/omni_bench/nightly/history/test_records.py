@@ -89,7 +89,7 @@ def test_a_result_without_a_date(date):
 
 def test_a_failed_request_makes_a_result_invalid():
     record = of_bench(failed=1)
-    assert not record.valid and record.reasons == ("c = 4: 1 of 33 requests failed",)
+    assert not record.valid and [str(one) for one in record.reasons] == ["c = 4: 1 of 33 requests failed"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,10 @@ def test_a_file_of_an_older_version_is_migrated(tmp_path, monkeypatch):
     schema.connect(path).close()
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 2)
     first = schema.VERSION - 2
-    steps = {first: "ALTER TABLE runs ADD COLUMN mood TEXT;", first + 1: "CREATE TABLE moods (mood TEXT);"}
+    steps = {
+        first: lambda database: database.execute("ALTER TABLE runs ADD COLUMN mood TEXT"),
+        first + 1: lambda database: database.execute("CREATE TABLE moods (mood TEXT)"),
+    }
     monkeypatch.setattr(schema, "MIGRATIONS", steps)
     connection = schema.connect(path)
     assert connection.execute("SELECT mood FROM runs").fetchall() == []
@@ -53,7 +56,12 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
     schema.connect(path).close()
     version = schema.VERSION
     monkeypatch.setattr(schema, "VERSION", version + 1)
-    monkeypatch.setattr(schema, "MIGRATIONS", {version: "CREATE TABLE moods (mood TEXT); DROP TABLE nothing;"})
+
+    def fail(database):
+        database.execute("CREATE TABLE moods (mood TEXT)")
+        database.execute("DROP TABLE nothing")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", {version: fail})
     with pytest.raises(StoreError, match="nothing"):
         schema.connect(path)
     assert pragma(path, "user_version") == version

@@ -6,14 +6,16 @@ import math
 
 import night_factory as made
 import pytest
+from reasons import because
 
 from omni_bench.nightly.history.records import Role
 from omni_bench.nightly.history.series import equally_long, loads, series_of
+from omni_bench.records.invalid_reason import Code
 
 
 def test_invalid_nights_and_missing_values_are_left_out():
     good = made.nights(3, concurrencies=(1, 4))
-    broken = made.night(4, concurrencies=(1, 4), faulty=1, level_reasons=("1 of 32 gave invalid audio",))
+    broken = made.night(4, concurrencies=(1, 4), faulty=1, level_reasons=(because(Code.INVALID_AUDIO),))
     empty = made.night(5, concurrencies=(1, 4), rtf=None)
     other = made.night(6, concurrencies=(4,))
     series = series_of([*good, broken, empty, other], "rtf", "c = 1")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import night_factory as made
 import pytest
+from reasons import because
 
 from omni_bench.nightly.history.database import Alarm, Baseline
 from omni_bench.nightly.history.plots import draw_trends
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import commit_range, trends
+from omni_bench.records.invalid_reason import Code
 
 
 @pytest.fixture
 def runs():
     """Twenty nights, a loss of 10 % from the thirteenth on, and a broken night."""
     good = [made.night(number, slower=1.1 if number > 12 else 1.0) for number in range(1, 21)]
-    broken = made.night(16, hour=3, faulty=1, level_reasons=("1 of 32 gave invalid audio",))
+    broken = made.night(16, hour=3, faulty=1, level_reasons=(because(Code.INVALID_AUDIO),))
     return sorted([*good, broken], key=lambda run: run.started_utc)
 
 

@@ -1,0 +1,233 @@
+"""Why a level or a run makes no performance claim: a code that decides, and a text that explains.
+
+:class:`Code` is the one table: each code with who is to blame, its text, and what a person should do next. Programs
+read ``code`` and ``blame``, never ``text``. When a level is invalid is decided in :mod:`omni_bench.run.validity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Union
+
+Figure = Union[int, float, str, None]
+
+
+class Blame(StrEnum):
+    """Who is to blame: what was measured, what measured it, what judged it, or what was asked for."""
+
+    SERVER = "server"
+    CLIENT = "client"
+    JUDGE = "judge"
+    CONFIGURATION = "configuration"
+
+
+_REQUESTS = "Read the errors in requests.jsonl and the end of the server's log."
+_AUDIO = "Listen to the files in audio/; report.md lists the requests."
+_PARITY = "Look up the first difference in report.md."
+_BUSY = "Free the client's CPU cores or lower the load, then run again."
+_AGAIN = "Run it again."
+
+
+class Code(StrEnum):
+    """Every reason by its code. ``text`` is filled in with the figures of a reason."""
+
+    blame: Blame
+    text: str
+    next_step: str
+
+    def __new__(cls, code: str, blame: Blame, text: str, next_step: str) -> Code:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.blame, member.text, member.next_step = blame, text, next_step
+        return member
+
+    # of a level
+    NO_REQUESTS = ("no_requests", Blame.SERVER, "no request was measured", _REQUESTS)
+    REQUESTS_FAILED = ("requests_failed", Blame.SERVER, "{failed} of {requests} requests failed ({errors})", _REQUESTS)
+    INVALID_AUDIO = (
+        "invalid_audio",
+        Blame.SERVER,
+        "{faulty} of {requests} requests have invalid audio ({faults})",
+        _AUDIO,
+    )
+    INVALID_ANSWER = (
+        "invalid_answer",
+        Blame.SERVER,
+        "{faulty} of {requests} requests have an invalid answer ({faults})",
+        "Read the replies in requests.jsonl.",
+    )
+    WARMUP_FAILED = (
+        "warmup_failed",
+        Blame.SERVER,
+        "warm-up failed: {failed} of {requests} requests ({errors})",
+        _REQUESTS,
+    )
+    CLIENT_LAG_UNKNOWN = ("client_lag_unknown", Blame.CLIENT, "client lag was not measured", _AGAIN)
+    CLIENT_LAG = (
+        "client_lag",
+        Blame.CLIENT,
+        "the client's event loop lagged {p99_ms:.1f} ms at p99, budget {budget_ms:g} ms",
+        _BUSY,
+    )
+    CLIENT_LATE = (
+        "client_late",
+        Blame.CLIENT,
+        "the client could not hold its schedule: requests started {p99_ms:.1f} ms late at p99, budget {budget_ms:g} ms",
+        _BUSY,
+    )
+    WER = (
+        "wer",
+        Blame.SERVER,
+        "{rate} {value:.1%} is above asr.wer_limit={limit:g} ({limit:.1%})",
+        "Read wer_evidence.md.",
+    )
+    SOLO_FAILED = (
+        "solo_failed",
+        Blame.SERVER,
+        "{failed} of {sent} requests failed when sent alone ({errors})",
+        "Read the errors in solo.jsonl and the end of the server's log.",
+    )
+    PARITY_DIFFERS = (
+        "parity_differs",
+        Blame.SERVER,
+        "parity: {mismatches} of {compared} answers differ from those to the same requests sent alone (compared by "
+        "{kind}), and the server claims to be deterministic",
+        _PARITY,
+    )
+    PARITY_REPEATS = (
+        "parity_repeats",
+        Blame.SERVER,
+        "parity: {differ} of {repeats} requests sent twice without company got another answer the second time, and "
+        "the server claims to be deterministic",
+        _PARITY,
+    )
+    PARITY_WORDS = (
+        "parity_words",
+        Blame.SERVER,
+        "parity: words are damaged in company, {worse} utterances against {worse_alone} alone of {judged} "
+        "(McNemar p = {p:.2g})",
+        _PARITY,
+    )
+    PARITY_CORRUPTED = (
+        "parity_corrupted",
+        Blame.SERVER,
+        "parity: {corrupted} of {judged} utterances are corrupted in company and none alone, and {differ} of "
+        "{answered} answers differ",
+        _PARITY,
+    )
+    CROSS_TALK = (
+        "cross_talk",
+        Blame.SERVER,
+        'cross-talk: request {victim} speaks words of {source} ({position}: "{heard}")',
+        "Listen to the victims in audio/; cross_talk.jsonl lists them.",
+    )
+    CROSS_TALK_REPEATS = (
+        "cross_talk_repeats",
+        Blame.SERVER,
+        "cross-talk repeats: {hits} hits tonight, {before} the night before",
+        "Listen to the victims in audio/; cross_talk.jsonl lists them.",
+    )
+    CLAIMS_VALID = (
+        "claims_valid",
+        Blame.SERVER,
+        "{failed} requests failed and {faulty} gave invalid audio",
+        "Find out what wrote this run.json: its level calls itself valid.",
+    )
+    BENCH_FAILED = ("bench_failed", Blame.SERVER, "{failed} of {requests} requests failed", "Read the server's log.")
+    NONE_COMPLETED = ("none_completed", Blame.SERVER, "no request was completed", "Read the server's log.")
+    # of a run
+    INTERRUPTED = ("interrupted", Blame.CLIENT, "the run was interrupted", _AGAIN)
+    INTERRUPTED_ALONE = ("interrupted_alone", Blame.CLIENT, "the run was {what}", _AGAIN)
+    JUDGING_UNFINISHED = (
+        "judging_unfinished",
+        Blame.JUDGE,
+        "judging did not finish: {why}",
+        "Judge the kept audio: omni-bench judge RUN.",
+    )
+    NOT_MEASURED = ("not_measured", Blame.CLIENT, "not measured: {levels}", _AGAIN)
+    NO_LEVELS = ("no_levels", Blame.CLIENT, "no level was measured", _AGAIN)
+    SERVER_BROKE = ("server_broke", Blame.SERVER, "{message}", "Read the end of the server's log.")
+    JUDGE_BROKE = ("judge_broke", Blame.JUDGE, "{message}", "Check the judge with omni-bench doctor.")
+    MISCONFIGURED = ("misconfigured", Blame.CONFIGURATION, "{message}", "Correct the configuration and run again.")
+    NOT_STORED = ("not_stored", Blame.CLIENT, "{message}", "Make room on the disk, or choose another run folder.")
+    INTERNAL_ERROR = ("internal_error", Blame.CLIENT, "internal error: {type}: {message}", "Report this bug.")
+    # of either
+    UNSTATED = (
+        "unstated",
+        Blame.SERVER,
+        "the {what} says that it is invalid, without a reason",
+        "Find out what wrote this run.json.",
+    )
+    UNKNOWN = ("unknown", Blame.SERVER, "{text}", "Read report.md of the run.")
+
+
+@dataclass(frozen=True)
+class InvalidReason:
+    """One reason. ``figures``: what its text was made of. ``level``: which level of a run it is of, None for its own.
+
+    ``code`` may be one that only a later omni-bench knows.
+    """
+
+    code: str
+    blame: str
+    text: str
+    figures: Mapping[str, Figure] = field(default_factory=dict, hash=False)
+    level: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.level is None else f"{self.level}: {self.text}"
+
+    @property
+    def next_step(self) -> str | None:
+        """What a person should do next; None for a code that is not known here."""
+        return Code(self.code).next_step if self.code in _CODES else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As run.json has it: ``level`` only where there is one."""
+        stored = {"code": str(self.code), "blame": str(self.blame), "text": self.text, "figures": dict(self.figures)}
+        return stored if self.level is None else {**stored, "level": self.level}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> InvalidReason:
+        """Back from :meth:`to_json`."""
+        return cls(**{name: stored.get(name) for name in ("code", "blame", "text", "figures", "level")})
+
+
+_CODES = frozenset(Code)
+CROSS_TALK_CODES = frozenset({Code.CROSS_TALK})
+PARITY_CODES = frozenset({Code.PARITY_DIFFERS, Code.PARITY_REPEATS, Code.PARITY_WORDS, Code.PARITY_CORRUPTED})
+
+
+def invalid(code: Code, **figures: Figure) -> InvalidReason:
+    """The reason of a code, with the text that its figures make."""
+    return InvalidReason(code.value, code.blame.value, text_of(code, figures), figures)
+
+
+def text_of(code: Code, figures: Mapping[str, Figure]) -> str:
+    """The sentence for people."""
+    text = code.text.format(**figures)
+    if code is Code.CROSS_TALK:
+        hits, expected = figures["hits"], figures["expected_false_hits"]
+        text += f" and {hits - 1} more such outputs" if hits > 1 else ""
+        text += "" if expected is None else f"; {expected:.2g} expected by chance"
+    return text
+
+
+def reasons_of(record: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
+    """Why a run.json, or one of its ``levels``, is invalid; of a level, and of a run with valid levels, never empty."""
+    found = tuple(map(InvalidReason.from_json, record["invalid_reasons"]))
+    if found or record["valid"] or not all(level["valid"] for level in record.get("levels", ())):
+        return found
+    return (invalid(Code.UNSTATED, what="run" if "levels" in record else "level"),)
+
+
+def own_reasons(run: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
+    """Why a run.json is invalid, but for the reasons of its levels."""
+    return tuple(reason for reason in reasons_of(run) if reason.level is None)
+
+
+def next_steps(reasons: Iterable[InvalidReason]) -> list[str]:
+    """What a person should do next, each step once."""
+    return list(dict.fromkeys(reason.next_step for reason in reasons if reason.next_step is not None))

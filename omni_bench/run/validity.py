@@ -1,0 +1,224 @@
+"""When a level, and a run, is called invalid: every condition in one place, over facts that others computed. Pure.
+
+A level is invalid for what :func:`level_reasons` finds, and for nothing else. A run is invalid for its own reasons
+(:func:`problem_reasons`: what cut it short) and those of its levels, but for levels of a rate search that are
+:func:`is_excused`. The codes, and who is to blame for each, are those of :mod:`omni_bench.records.invalid_reason`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
+from omni_bench.accuracy.cross_talk.null import SIGNIFICANT
+from omni_bench.accuracy.parity.verdict import TRANSCRIPT, LevelParity
+from omni_bench.accuracy.wer import CorpusScore, counts_characters
+from omni_bench.errors import AccuracyError, ConfigError, DatasetError, OmniBenchError, StoreError
+from omni_bench.metrics.level import LevelSummary
+from omni_bench.metrics.open_loop import OpenLoop
+from omni_bench.records.invalid_reason import Code, InvalidReason, invalid, own_reasons, reasons_of
+from omni_bench.records.level import Level, is_open_loop, level_of, level_title
+from omni_bench.run.parity import AloneInterrupted
+
+MCNEMAR_LIMIT = 0.01
+CORRUPTED_LIMIT = 2
+"""So many utterances corrupted in company, with none alone, are no accident of the judge.
+
+A clean voice gives fewer than one in a hundred: two of eight by chance happen in one level of some 400."""
+
+
+def level_reasons(
+    summary: LevelSummary,
+    *,
+    lag_budget_ms: float | None = None,
+    accuracy: CorpusScore | None = None,
+    wer_limit: float = 1.0,
+    language: str = "en",
+    parity: LevelParity | None = None,
+    cross_talk: LevelCrossTalk | None = None,
+) -> tuple[InvalidReason, ...]:
+    """Why a level is invalid; () if it is valid.
+
+    Every request, those of the warm-up too, has to succeed with valid audio; the client's lag has to be measured and
+    within ``lag_budget_ms`` (None: no budget), and in an open loop so does its lateness; ``accuracy`` has to be within
+    ``wer_limit``; parity and cross-talk must find nothing. What is None was not checked.
+    """
+    return (
+        *request_reasons(summary),
+        *client_reasons(summary, lag_budget_ms),
+        *wer_reasons(accuracy, wer_limit, language),
+        *parity_reasons(parity),
+        *cross_talk_reasons(cross_talk),
+    )
+
+
+def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
+    requests, faulty, warmup = summary.requests, summary.faulty, summary.warmup
+    if requests == 0:
+        yield invalid(Code.NO_REQUESTS)
+    if summary.failed:
+        yield invalid(Code.REQUESTS_FAILED, failed=summary.failed, requests=requests, errors=_counts(summary.errors))
+    if faulty:
+        code = Code.INVALID_ANSWER if "no_text" in summary.invalid else Code.INVALID_AUDIO
+        yield invalid(code, faulty=faulty, requests=requests, faults=_counts(summary.invalid))
+    if warmup is not None and warmup.failed:
+        sent = warmup.completed + warmup.failed
+        yield invalid(Code.WARMUP_FAILED, failed=warmup.failed, requests=sent, errors=_counts(warmup.errors))
+
+
+def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[InvalidReason]:
+    lag = summary.lag
+    if budget_ms is not None and lag is None and summary.completed:
+        yield invalid(Code.CLIENT_LAG_UNKNOWN)
+    elif lag is not None and budget_ms is not None and lag.p99_ms > budget_ms:
+        yield invalid(Code.CLIENT_LAG, p99_ms=lag.p99_ms, budget_ms=budget_ms)
+    if summary.open_loop is not None and (late := client_late(summary.open_loop, budget_ms)) is not None:
+        yield late
+
+
+def client_late(facts: OpenLoop, budget_ms: float | None) -> InvalidReason | None:
+    """Why the client did not make the load that was asked for; None if it did, or there is no budget."""
+    if budget_ms is None or facts.late_p99_ms is None or facts.late_p99_ms <= budget_ms:
+        return None
+    return invalid(Code.CLIENT_LATE, p99_ms=facts.late_p99_ms, budget_ms=budget_ms)
+
+
+def wer_reasons(corpus: CorpusScore | None, wer_limit: float, language: str) -> Iterator[InvalidReason]:
+    """Where a language is compared by characters, the limit holds for the CER, and is said to."""
+    if corpus is not None and corpus.wer is not None and corpus.wer > wer_limit:
+        rate = "CER" if counts_characters(language) else "WER"
+        yield invalid(Code.WER, rate=rate, value=corpus.wer, limit=wer_limit)
+
+
+def parity_reasons(parity: LevelParity | None) -> Iterator[InvalidReason]:
+    """A server that claims to be deterministic has to give the same answer in company, and the same when asked twice.
+
+    Any other may sample another code when another batch shape rounds otherwise, so that
+    differing codes are a finding and no error, unless words are damaged with them: more often in company than
+    alone by McNemar's test, or (if the server repeats itself alone, so that it is the company that
+    changed the words) at least :data:`CORRUPTED_LIMIT` corrupted utterances that differ, and none alone. Requests
+    that fail when sent alone are failures like others; ``cancelled`` ones are not the server's.
+    """
+    if parity is None:
+        return
+    failed = {kind: count for kind, count in parity.failed.items() if kind != "cancelled"}
+    if failed:
+        yield invalid(Code.SOLO_FAILED, failed=sum(failed.values()), sent=parity.sent, errors=_counts(failed))
+    if parity.deterministic and parity.mismatches:
+        facts = {"mismatches": parity.mismatches, "compared": parity.compared, "kind": parity.kind}
+        yield invalid(Code.PARITY_DIFFERS, **facts)
+    if parity.deterministic and parity.repeats_differ:
+        yield invalid(Code.PARITY_REPEATS, differ=parity.repeats_differ, repeats=parity.repeats)
+    if parity.mcnemar_p is not None and parity.mcnemar_p < MCNEMAR_LIMIT and parity.worse > parity.worse_alone:
+        facts = {"worse": parity.worse, "worse_alone": parity.worse_alone, "judged": parity.judged}
+        yield invalid(Code.PARITY_WORDS, **facts, p=parity.mcnemar_p)
+    elif (
+        parity.kind != TRANSCRIPT
+        and parity.corrupted_alone == 0
+        and min(parity.corrupted, parity.differ) >= CORRUPTED_LIMIT
+    ):
+        facts = {"corrupted": parity.corrupted, "judged": parity.judged, "differ": parity.differ}
+        yield invalid(Code.PARITY_CORRUPTED, **facts, answered=parity.answered)
+
+
+def cross_talk_reasons(level: LevelCrossTalk | None) -> Iterator[InvalidReason]:
+    """Chance explains hits unless their probability is below :data:`SIGNIFICANT`.
+
+    At 32 requests in flight a level has thousands of pairs, so that one weak hit alone proves nothing, but one long
+    phrase does.
+    """
+    if level is None or level.chance is None or level.chance >= SIGNIFICANT:
+        return
+    first = max(level.hits, key=lambda hit: hit.score)
+    whose = f"its own {first.kind}" if first.source == first.victim else first.source
+    if first.source != first.victim and first.kind != "target":
+        whose += f"'s {first.kind}"
+    yield invalid(
+        Code.CROSS_TALK,
+        victim=first.victim,
+        source=whose,
+        position=first.position,
+        heard=first.heard,
+        hits=len(level.hits),
+        expected_false_hits=level.expected_false_hits,
+    )
+
+
+def is_excused(level: Mapping[str, Any]) -> bool:
+    """Whether a level (of run.json) is invalid for what its rate search was after: requests that the server lost.
+
+    Bad audio, another request's words and the client's own trouble are never excused; nor is
+    anything at a rate that holds. WER is, as a failed request counts as wholly wrong.
+    """
+    probe = level.get("probe")
+    if probe is None or probe["holds"] or level["invalid"]:
+        return False
+    overload = {Code.REQUESTS_FAILED, Code.WARMUP_FAILED, *([Code.WER] if level["failed"] else [])}
+    return all(reason.code in overload for reason in reasons_of(level))
+
+
+def run_reasons(
+    own: Sequence[InvalidReason], levels: Sequence[Mapping[str, Any]], excused: Callable[[Mapping[str, Any]], bool]
+) -> tuple[InvalidReason, ...]:
+    """Why a run is invalid: its ``own`` reasons, that it has no levels, and those of levels that are not excused."""
+    return (
+        *own,
+        *(() if levels else (invalid(Code.NO_LEVELS),)),
+        *(
+            replace(reason, level=level_title(level_of(level)))
+            for level in levels
+            if not excused(level)
+            for reason in reasons_of(level)
+        ),
+    )
+
+
+def problem_reasons(
+    problem: BaseException | None, *, while_judging: bool, missing: Sequence[Level]
+) -> tuple[InvalidReason, ...]:
+    """A run's own reasons: what cut it short (None: nothing did), and which planned levels are ``missing``."""
+    if problem is None:
+        return ()
+    reason = _problem_reason(problem)
+    if while_judging:
+        reason = invalid(Code.JUDGING_UNFINISHED, why=reason.text, cause=reason.code)
+    if not missing:
+        return (reason,)
+    kind = "" if is_open_loop(missing) else "concurrency "
+    return reason, invalid(Code.NOT_MEASURED, levels=f"{kind}{', '.join(map(str, missing))}")
+
+
+def _problem_reason(problem: BaseException) -> InvalidReason:
+    if isinstance(problem, AloneInterrupted):
+        return invalid(Code.INTERRUPTED_ALONE, what=str(problem))
+    if isinstance(problem, KeyboardInterrupt):
+        return invalid(Code.INTERRUPTED)
+    if not isinstance(problem, (OmniBenchError, OSError)):
+        return invalid(Code.INTERNAL_ERROR, type=type(problem).__name__, message=str(problem))
+    code = next((code for kinds, code in _PROBLEMS if isinstance(problem, kinds)), Code.SERVER_BROKE)
+    return invalid(code, message=str(problem).splitlines()[0].removesuffix(":"))  # an end of a log follows
+
+
+_PROBLEMS = (
+    (AccuracyError, Code.JUDGE_BROKE),
+    ((ConfigError, DatasetError), Code.MISCONFIGURED),
+    ((StoreError, OSError), Code.NOT_STORED),
+)
+"""Whose error it is; any other is the server's."""
+
+
+def carried_over(run: Mapping[str, Any], *, judged_now: bool) -> tuple[InvalidReason, ...]:
+    """The run's own reasons that stand when its levels are derived again; ``judged_now``: and judged again."""
+    gone = {Code.NO_LEVELS, *([Code.JUDGING_UNFINISHED] if judged_now else [])}
+    return tuple(reason for reason in own_reasons(run) if reason.code not in gone)
+
+
+def was_interrupted(run: Mapping[str, Any]) -> bool:
+    """Whether somebody cut the load phase of a run.json short."""
+    return any(reason.code in (Code.INTERRUPTED, Code.INTERRUPTED_ALONE) for reason in own_reasons(run))
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -1,0 +1,152 @@
+"""When a level and a run are invalid, and that no verdict anywhere hangs on how a reason is worded."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import run_factory as runs
+
+import omni_bench
+from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetError
+from omni_bench.metrics.level import Warmup, summarise_level
+from omni_bench.metrics.request import request_metrics
+from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, next_steps, reasons_of
+from omni_bench.records.recording import LoopLag
+from omni_bench.run.parity import AloneInterrupted
+from omni_bench.run.validity import carried_over, is_excused, level_reasons, problem_reasons, run_reasons
+
+
+def judged(timelines, faults=None, *, lag_budget_ms=None, **facts):
+    """The texts of why a level of these requests is invalid."""
+    metrics = [request_metrics(one, None) for one in timelines]
+    summary = summarise_level(1, timelines, metrics, faults or {}, **facts)
+    return [str(reason) for reason in level_reasons(summary, lag_budget_ms=lag_budget_ms)]
+
+
+def test_failures_and_invalid_audio_make_a_level_invalid():
+    good, failed = runs.timeline("a"), [runs.failed_timeline("b"), runs.failed_timeline("c")]
+    assert judged([good]) == []
+    faults = {"a": ("silent", "truncated"), "b": ("empty",)}
+    assert judged([good, *failed, runs.timeline("d")], faults) == [
+        "2 of 4 requests failed (connect 2)",
+        "1 of 4 requests have invalid audio (silent 1, truncated 1)",
+    ]
+    assert judged([]) == ["no request was measured"]
+
+
+@pytest.mark.parametrize(
+    ("lag_budget_ms", "fails", "reasons"),
+    [
+        (25.0, False, ["client lag was not measured"]),
+        (None, False, []),
+        (25.0, True, ["1 of 1 requests failed (connect 1)"]),
+    ],
+)
+def test_a_lag_that_was_not_measured(lag_budget_ms, fails, reasons):
+    """With completed requests and a budget the level is invalid; without a completed one there is nothing to doubt."""
+    timeline = runs.failed_timeline("a") if fails else runs.timeline("a")
+    assert judged([timeline], lag_budget_ms=lag_budget_ms) == reasons
+
+
+def test_a_failed_warm_up_makes_the_level_invalid():
+    assert judged([runs.timeline("a")], warmup=Warmup(completed=2, failed=0, errors={})) == []
+    bad = Warmup(completed=1, failed=1, errors={"http_status": 1})
+    assert judged([runs.timeline("a")], warmup=bad) == ["warm-up failed: 1 of 2 requests (http_status 1)"]
+
+
+@pytest.mark.parametrize(("p99_ms", "count"), [(25.0, 0), (25.1, 1)])
+def test_the_clients_lag_budget(p99_ms, count):
+    lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
+    found = judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0)
+    assert len(found) == count and all("lagged 25.1 ms at p99, budget 25 ms" in reason for reason in found)
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "text"),
+    [
+        (TargetError("the server died:\nits log"), Code.SERVER_BROKE, "the server died"),
+        (AccuracyError("no weights"), Code.JUDGE_BROKE, "no weights"),
+        (DatasetError("no such set"), Code.MISCONFIGURED, "no such set"),
+        (StoreError("disk full"), Code.NOT_STORED, "disk full"),
+        (OSError("disk full"), Code.NOT_STORED, "disk full"),
+        (ZeroDivisionError("a bug"), Code.INTERNAL_ERROR, "internal error: ZeroDivisionError: a bug"),
+        (KeyboardInterrupt(), Code.INTERRUPTED, "the run was interrupted"),
+        (AloneInterrupted("interrupted while alone"), Code.INTERRUPTED_ALONE, "the run was interrupted while alone"),
+    ],
+)
+def test_what_cut_a_run_short_has_a_code(problem, code, text):
+    (reason,) = problem_reasons(problem, while_judging=False, missing=())
+    assert (reason.code, reason.text) == (code, text)
+    first, second = problem_reasons(problem, while_judging=True, missing=(4, 8))
+    assert first.code == Code.JUDGING_UNFINISHED and first.text == f"judging did not finish: {text}"
+    assert second.code == Code.NOT_MEASURED and second.text == "not measured: concurrency 4, 8"
+    assert problem_reasons(None, while_judging=False, missing=()) == ()
+
+
+def overloaded(*codes, holds=False, failed=3, faults=None):
+    reasons = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
+    level = {"concurrency": 1, "rate_hz": 8.0, "failed": failed, "invalid": faults or {}, "valid": not codes}
+    return {**level, "invalid_reasons": reasons, "probe": {"holds": holds}}
+
+
+@pytest.mark.parametrize(
+    ("level", "excused"),
+    [
+        (overloaded(Code.REQUESTS_FAILED, Code.WARMUP_FAILED, Code.WER), True),
+        (overloaded(Code.WER, failed=0), False),
+        (overloaded(Code.REQUESTS_FAILED, holds=True), False),
+        (overloaded(Code.REQUESTS_FAILED, faults={"silent": 1}), False),
+        *((overloaded(code), False) for code in sorted(set(Code) - {"requests_failed", "warmup_failed", "wer"})),
+        ({**overloaded(Code.REQUESTS_FAILED), "probe": None}, False),
+    ],
+)
+def test_a_rate_search_excuses_what_an_overload_does_and_nothing_else(level, excused):
+    assert is_excused(level) is excused
+    assert [str(reason) for reason in run_reasons((), [level], is_excused)] == ([] if excused else [
+        f"8 req/s: {reason.text}" for reason in reasons_of(level)
+    ])  # fmt: skip
+
+
+def test_what_stands_when_a_run_is_derived_again():
+    codes = (Code.INTERRUPTED, Code.JUDGING_UNFINISHED, Code.NO_LEVELS)
+    stored = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
+    stored.append({**stored[0], "level": "concurrency 2"})
+    run = {"valid": False, "levels": [], "invalid_reasons": stored}
+    assert [one.code for one in carried_over(run, judged_now=False)] == [Code.INTERRUPTED, Code.JUDGING_UNFINISHED]
+    assert [one.code for one in carried_over(run, judged_now=True)] == [Code.INTERRUPTED]
+
+
+def test_the_table_of_codes():
+    for code in Code:
+        assert re.fullmatch("[a-z][a-z_]*", code.value) and code.blame in Blame
+        assert code.next_step.endswith(".") and len(code.next_step) <= 80, code
+    later = InvalidReason("only_a_later_version_knows", "server", "text", {"n": 1}, "concurrency 2")
+    assert InvalidReason.from_json(later.to_json()) == later and str(later) == "concurrency 2: text"
+    assert next_steps([later, invalid(Code.INTERRUPTED), invalid(Code.NO_LEVELS)]) == [Code.INTERRUPTED.next_step]
+
+
+def test_invalid_without_a_reason_is_still_invalid():
+    level = {"valid": False, "invalid_reasons": []}
+    assert [one.code for one in reasons_of(level)] == [Code.UNSTATED]
+    assert [one.code for one in reasons_of({**level, "levels": []})] == [Code.UNSTATED]
+    assert reasons_of({**level, "levels": [level]}) == (), "the level says it"
+
+
+def test_no_program_reads_the_text_of_a_reason():
+    """No method that looks into a text, and no comparison, is applied to one outside of the reader of old files."""
+    looks = {"startswith", "endswith", "removeprefix", "removesuffix", "find", "index", "split", "partition", "match"}
+    for_people = {"reason.removeprefix('fatal: ')", "reason in outer", "reason in (SINGLE_RUNS, NO_REQUESTS)"}
+    readers = []
+    for path in sorted(Path(omni_bench.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            texts = []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in looks:
+                texts = [node.func.value, *node.args]
+            elif isinstance(node, ast.Compare) and not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                texts = [node.left, *node.comparators]
+            if any(re.search(r"reason(s\[\d+\]|\.text)?$|\.(why|message)$", ast.unparse(one)) for one in texts):
+                readers.append(ast.unparse(node))
+    assert set(readers) <= for_people
