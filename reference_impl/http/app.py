@@ -16,9 +16,10 @@ from omni_bench.errors import ConfigError
 from reference_impl.engine_api import EngineLike
 from reference_impl.http.chat_response import ChatRoute
 from reference_impl.http.errors import ApiError, from_http_exception, shown
+from reference_impl.http.event_stream import EventStream
 from reference_impl.http.service import MAX_BODY_BYTES, MAX_KEPT_REQUESTS, SpeechService, current_request_id
 from reference_impl.http.speech_request import parse_speech_call
-from reference_impl.http.speech_response import Delivery, EventStream
+from reference_impl.http.speech_response import Delivery
 from reference_impl.http.websocket_session import SocketRoute
 from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS
 
@@ -84,12 +85,13 @@ class _Routes:
         started_s = time.perf_counter()
         service, engine = self._service, self._service.ready()
         body = await service.read_body(request)
-        call = parse_speech_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, engine.capabilities)
+        call = parse_speech_call(body, engine)
         del body
         job = await service.job(call)
         call = replace(call, ref_audio=None)  # megabytes of text, no longer needed
         headers = {"x-request-id": service.request_id(), "x-seed": str(call.seed)}
-        delivery = Delivery(request, call, headers, engine.sample_rate_hz, service.metrics, started_s)
+        meter = service.metrics.meter(engine.sample_rate_hz, started_s)
+        delivery = Delivery(request, call, headers, engine.sample_rate_hz, meter)
         async with EventStream(engine, job, service.keep_codes) as events:
             return await delivery.run(events)
 

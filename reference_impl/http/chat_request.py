@@ -7,16 +7,15 @@ text of the last user message, because the text model is a stand-in (:mod:`refer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reference_impl.engine_api import Capabilities
+from reference_impl.engine_api import EngineLike
 from reference_impl.http.chat_text import count_tokens, text_tokens
 from reference_impl.http.errors import bad_request, shown
 from reference_impl.http.speech_request import (
     MAX_INPUT_CHARS,
-    TINY_VOICE,
     Fields,
     SpeechCall,
     json_object,
@@ -58,14 +57,11 @@ class ChatCall:
         return "".join(self.tokens)
 
 
-def parse_chat_call(
-    body: bytes,
-    model_name: str,
-    voices: Sequence[str],
-    sample_rate_hz: int,
-    capabilities: Capabilities = TINY_VOICE,
-) -> ChatCall:
-    """Check a request body. Raises ApiError (400) that names the field and its valid values."""
+def parse_chat_call(body: bytes, engine: EngineLike) -> ChatCall:
+    """Check a request body against what ``engine`` says of itself.
+
+    Raises ApiError (400) that names the field and its valid values.
+    """
     values = json_object(body)
     fields = Fields(values)
     text, prompt_tokens = _messages(fields)
@@ -78,11 +74,9 @@ def parse_chat_call(
     audio_format = audio.choice("format", tuple(AUDIO_FORMATS), "unsupported")
     options = Fields(fields.typed("stream_options", dict) or {}, "stream_options.")
     # checked for text alone as well: a voice that does not exist is a mistake whatever is asked for
-    speech = speech_call(
-        _speech_values(values, audio, "".join(kept), audio_format), model_name, voices, sample_rate_hz, capabilities
-    )
+    speech = speech_call(_speech_values(values, audio, "".join(kept), audio_format), engine)
     return ChatCall(
-        model=model_name,
+        model=engine.model_name,
         tokens=kept,
         prompt_tokens=prompt_tokens,
         cut=len(kept) < len(tokens),

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
 from aiohttp import web
 
-from omni_bench.errors import EngineError
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished
-from reference_impl.http import speech_response
 from reference_impl.http.chat_framing import ChatWire
 from reference_impl.http.chat_request import ChatCall, parse_chat_call
 from reference_impl.http.chat_text import paced_reply
 from reference_impl.http.errors import ApiError
-from reference_impl.http.framing import SAMPLE_WIDTH_BYTES
+from reference_impl.http.event_stream import EventStream
 from reference_impl.http.service import SpeechService
-from reference_impl.http.speech_response import EventStream, SpeechStream, break_off
-
-log = logging.getLogger("reference_impl.http.server")
+from reference_impl.http.stream_response import SpeechStream, breaking_off, write
 
 
 class ChatRoute:
@@ -41,7 +35,7 @@ class ChatRoute:
         started_s = time.perf_counter()
         service, engine = self._service, self._service.ready()
         body = await service.read_body(request)
-        call = parse_chat_call(body, engine.model_name, engine.voices, engine.sample_rate_hz, engine.capabilities)
+        call = parse_chat_call(body, engine)
         del body
         async with contextlib.AsyncExitStack() as stack:
             events = None
@@ -80,12 +74,10 @@ class _Answer:
     def __init__(
         self, request: web.Request, call: ChatCall, service: SpeechService, events: EventStream | None, started_s: float
     ):
-        self._request, self._call, self._service, self._events = request, call, service, events
-        self._started_s = started_s
-        self._request_id = service.request_id()
-        self._rate_hz = service.ready().sample_rate_hz
-        self._wire = ChatWire(call, f"chatcmpl-{self._request_id}", int(time.time()), self._rate_hz)
-        self._pcm_bytes = 0
+        self._request, self._call, self._events = request, call, events
+        self._request_id, rate_hz = service.request_id(), service.ready().sample_rate_hz
+        self._wire = ChatWire(call, f"chatcmpl-{self._request_id}", int(time.time()), rate_hz)
+        self._meter = service.metrics.meter(rate_hz, started_s)
 
     def _headers(self) -> dict[str, str]:
         seed = {} if self._call.speech is None else {"x-seed": str(self._call.speech.seed)}
@@ -97,7 +89,7 @@ class _Answer:
         finished = None
         async for part in parts:
             if isinstance(part, AudioChunk):
-                self._count(part)
+                self._meter.sent(len(part.pcm))
                 pcm.append(part.pcm)
             elif not isinstance(part, str):
                 finished = self._finished(part)
@@ -108,19 +100,13 @@ class _Answer:
         response = SpeechStream(headers={**self._headers(), "Cache-Control": "no-cache"})
         response.content_type = "text/event-stream"
         await response.prepare(self._request)
-        try:
-            async with contextlib.aclosing(self._chunks(parts)) as chunks:
-                async for data in chunks:
-                    await self._write(response, data)
+        async with (
+            breaking_off(self._request, response, self._request_id),
+            contextlib.aclosing(self._chunks(parts)) as chunks,
+        ):
+            async for data in chunks:
+                await write(self._request, response, data)
             await response.write_eof()
-        except ConnectionError:
-            raise  # the client has gone
-        except (EngineError, TimeoutError) as error:
-            log.warning("%s: stream broken off: %s", self._request_id, str(error) or "the client does not read")
-            self._break_off(response)
-        except Exception:
-            log.exception("%s: stream broken off", self._request_id)
-            self._break_off(response)
         return response
 
     async def _chunks(self, parts: AsyncIterator[str | Event]) -> AsyncGenerator[bytes, None]:
@@ -136,7 +122,7 @@ class _Answer:
                 elif isinstance(part, AudioChunk):
                     yield head + self._wire.audio(part.pcm)
                     head = b""
-                    self._count(part)
+                    self._meter.sent(len(part.pcm))
                 else:
                     finished = self._finished(part)
         except ApiError as error:
@@ -144,26 +130,11 @@ class _Answer:
             return
         yield head + self._wire.end(finished)
 
-    def _count(self, chunk: AudioChunk) -> None:
-        if not self._pcm_bytes:
-            self._service.metrics.time_to_first_packet.observe(time.perf_counter() - self._started_s)
-        self._pcm_bytes += len(chunk.pcm)
-
     def _finished(self, event: Event) -> Finished:
         """The clean end of the speech. Raises ApiError for any other."""
         if isinstance(event, Failed):
             assert self._events is not None
             raise self._events.error(event)
         assert isinstance(event, Finished)
-        measured = self._service.metrics
-        measured.request_duration.observe(time.perf_counter() - self._started_s)
-        measured.audio_duration.observe(self._pcm_bytes / SAMPLE_WIDTH_BYTES / self._rate_hz)
+        self._meter.finished()
         return event
-
-    def _break_off(self, response: SpeechStream) -> None:
-        response.broken_off = True
-        break_off(self._request)
-
-    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
-        async with asyncio.timeout(speech_response.WRITE_TIMEOUT_S):
-            await response.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -9,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from reference_impl.engine_api import EngineLike, EngineStats
+from reference_impl.http.framing import SAMPLE_WIDTH_BYTES
 
 _LATENCY_BUCKETS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 7.5, 10, 15, 20, 30, 60, 120)
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -59,6 +61,25 @@ class EngineCollector(Collector):
         yield ended
 
 
+class RequestMeter:
+    """The times and the audio of one utterance. ``pcm_bytes``: its samples handed to the socket so far."""
+
+    def __init__(self, metrics: ServerMetrics, sample_rate_hz: int, started_s: float):
+        self._metrics, self._sample_rate_hz, self._started_s = metrics, sample_rate_hz, started_s
+        self.pcm_bytes = 0
+
+    def sent(self, pcm_bytes: int) -> None:
+        """Some samples have been handed to the socket."""
+        if not self.pcm_bytes:
+            self._metrics.time_to_first_packet.observe(time.perf_counter() - self._started_s)
+        self.pcm_bytes += pcm_bytes
+
+    def finished(self) -> None:
+        """The utterance has come to its clean end."""
+        self._metrics.request_duration.observe(time.perf_counter() - self._started_s)
+        self._metrics.audio_duration.observe(self.pcm_bytes / SAMPLE_WIDTH_BYTES / self._sample_rate_hz)
+
+
 class ServerMetrics:
     """The server's own registry, so that several servers in one process do not share counts."""
 
@@ -92,6 +113,10 @@ class ServerMetrics:
             registry=self._registry,
             buckets=_LATENCY_BUCKETS_S,
         )
+
+    def meter(self, sample_rate_hz: int, started_s: float) -> RequestMeter:
+        """Measures one request; ``started_s`` is ``time.perf_counter()`` at its headers."""
+        return RequestMeter(self, sample_rate_hz, started_s)
 
     def count_request(self, route: str, method: str, status: int) -> None:
         """``method`` is the client's word: unknown ones share a label."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reference_impl.engine_api import Capabilities
+from reference_impl.engine_api import Capabilities, EngineLike
 from reference_impl.http.errors import bad_request, shown
 
 MAX_INPUT_CHARS = 4096  # as in OpenAI's API
@@ -22,7 +22,6 @@ RESPONSE_FORMATS = ("wav", "pcm")
 STREAM_FORMATS = ("audio", "sse")
 GUIDES = ("ref_audio", "ref_text", "instructions")
 LANGUAGES = {"english": "English", "en": "English", "auto": None}  # others go to the engine as it spells them
-TINY_VOICE = Capabilities()
 _JSON_TYPES = {
     bool: "a boolean",
     int: "an integer",
@@ -54,28 +53,19 @@ class SpeechCall:
     ignored: tuple[str, ...] = ()
 
 
-def parse_speech_call(
-    body: bytes,
-    model_name: str,
-    voices: Sequence[str],
-    sample_rate_hz: int,
-    capabilities: Capabilities = TINY_VOICE,
-) -> SpeechCall:
-    """Check a request body. Raises ApiError (400) that names the field and its valid values."""
-    return speech_call(json_object(body), model_name, voices, sample_rate_hz, capabilities)
+def parse_speech_call(body: bytes, engine: EngineLike) -> SpeechCall:
+    """Check a request body against what ``engine`` says of itself.
+
+    Raises ApiError (400) that names the field and its valid values.
+    """
+    return speech_call(json_object(body), engine)
 
 
-def speech_call(
-    values: Mapping[str, Any],
-    model_name: str,
-    voices: Sequence[str],
-    sample_rate_hz: int,
-    capabilities: Capabilities = TINY_VOICE,
-) -> SpeechCall:
-    """The same of a body that has been read, for other forms that carry these fields."""
-    fields = Fields(values)
-    _check_model(fields, model_name)
-    _check_unsupported(fields, sample_rate_hz)
+def speech_call(values: Mapping[str, Any], engine: EngineLike) -> SpeechCall:
+    """The same of a body that has been parsed, for other forms that carry these fields."""
+    fields, capabilities = Fields(values), engine.capabilities
+    _check_model(fields, engine.model_name)
+    _check_unsupported(fields, engine.sample_rate_hz)
     seed = fields.integer("seed", 0, MAX_SEED)
     fields.choice("task_type", capabilities.task_types, "unsupported")
     language = fields.choice("language", capabilities.languages)
@@ -88,7 +78,7 @@ def speech_call(
         ref_text = None  # the speaker's vector alone: what was said does not matter
     return SpeechCall(
         text=_input(fields),
-        voice=_voice(fields, voices),
+        voice=_voice(fields, engine.voices),
         seed=secrets.randbelow(MAX_SEED + 1) if seed is None else seed,
         response_format=fields.choice("response_format", RESPONSE_FORMATS) or "wav",
         delivery=_delivery(fields),

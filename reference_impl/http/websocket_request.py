@@ -12,16 +12,14 @@ The form is vllm-omni's. A new session.config holds from the next input.text on.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from reference_impl.engine_api import Capabilities
+from reference_impl.engine_api import EngineLike
 from reference_impl.http.errors import bad_request
 from reference_impl.http.speech_request import (
     MAX_INPUT_CHARS,
     MAX_SEED,
-    TINY_VOICE,
     Fields,
     SpeechCall,
     json_object,
@@ -67,20 +65,17 @@ class Close:
 Message = Union[Config, Text, Done, Close]
 
 
-def parse_message(
-    data: str,
-    model_name: str,
-    voices: Sequence[str],
-    sample_rate_hz: int,
-    capabilities: Capabilities = TINY_VOICE,
-) -> Message:
-    """Check a message. Raises ApiError (400) that names the field and its valid values."""
+def parse_message(data: str, engine: EngineLike) -> Message:
+    """Check a message against what ``engine`` says of itself.
+
+    Raises ApiError (400) that names the field and its valid values.
+    """
     values = json_object(data)
     fields = Fields(values)
     kind = fields.choice("type", MESSAGES)
     if kind == "session.config":
         speech = {**values, "input": "-", "response_format": values.get("response_format") or "pcm"}
-        call = speech_call(speech, model_name, voices, sample_rate_hz, capabilities)
+        call = speech_call(speech, engine)
         return Config(call, fields.choice("split_granularity", SPLITS, "unsupported") or "none")
     if kind == "input.text":
         text = fields.text("text")

@@ -19,12 +19,13 @@ import numpy as np
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 
 from reference_impl.engine_api import Failed, Finished
-from reference_impl.http import speech_response
+from reference_impl.http import stream_response
 from reference_impl.http.errors import ApiError, bad_request
-from reference_impl.http.framing import SAMPLE_WIDTH_BYTES, RawFramer, usage
+from reference_impl.http.event_stream import EventStream
+from reference_impl.http.framing import RawFramer, usage
+from reference_impl.http.metrics import RequestMeter
 from reference_impl.http.service import SpeechService
 from reference_impl.http.speech_request import SpeechCall
-from reference_impl.http.speech_response import EventStream
 from reference_impl.http.websocket_request import (
     Close,
     Config,
@@ -113,9 +114,7 @@ class _Session:
             if message.type != WSMsgType.TEXT:
                 raise bad_request("messages must be JSON text, not binary", None, "invalid_type")
             engine = self._service.ready()
-            return parse_message(
-                message.data, engine.model_name, engine.voices, engine.sample_rate_hz, engine.capabilities
-            )
+            return parse_message(message.data, engine)
         except ApiError as error:
             return error
 
@@ -168,35 +167,33 @@ class _Session:
         assert self._config is not None
         call = utterance(self._config, text, self._spoken)
         job = await self._service.job(call)
-        started_s = time.perf_counter()
-        async with EventStream(self._service.ready(), job, self._keep_codes) as events:
-            finished, pcm_bytes = await self._send_audio(events, call, started_s)
-        measured = self._service.metrics
-        measured.request_duration.observe(time.perf_counter() - started_s)
-        measured.audio_duration.observe(pcm_bytes / SAMPLE_WIDTH_BYTES / self._service.ready().sample_rate_hz)
-        await self._say("audio.done", sentence_index=self._sentence, total_bytes=pcm_bytes, usage=usage(finished))
+        engine = self._service.ready()
+        meter = self._service.metrics.meter(engine.sample_rate_hz, time.perf_counter())
+        async with EventStream(engine, job, self._keep_codes) as events:
+            finished = await self._send_audio(events, call, meter)
+        meter.finished()
+        total_bytes = meter.pcm_bytes
+        await self._say("audio.done", sentence_index=self._sentence, total_bytes=total_bytes, usage=usage(finished))
         self._spoken, self._sentence = self._spoken + 1, self._sentence + 1
 
-    async def _send_audio(self, events: EventStream, call: SpeechCall, started_s: float) -> tuple[Finished, int]:
-        """The utterance's own messages but the last; its clean end, and the bytes of its samples."""
+    async def _send_audio(self, events: EventStream, call: SpeechCall, meter: RequestMeter) -> Finished:
+        """The utterance's own messages but the last; returns its clean end."""
         rate_hz = self._service.ready().sample_rate_hz
         framer = RawFramer(call.response_format, rate_hz)
         start = {"sentence_text": call.text, "format": call.response_format, "sample_rate": rate_hz, "channels": 1}
-        event, pcm_bytes, begun = await events.next(), 0, False
+        event, begun = await events.next(), False
         while True:
             if isinstance(event, Failed):
-                raise _Broken(events.error(event), pcm_bytes > 0)
+                raise _Broken(events.error(event), meter.pcm_bytes > 0)
             if not begun:
                 await self._say("audio.start", sentence_index=self._sentence, seed=call.seed, **start)
                 begun = True
             if isinstance(event, Finished):
                 if last := framer.done(event):
                     await self._send(last)
-                return event, pcm_bytes
+                return event
             await self._send(framer.audio(event.pcm))
-            if not pcm_bytes:
-                self._service.metrics.time_to_first_packet.observe(time.perf_counter() - started_s)
-            pcm_bytes += len(event.pcm)
+            meter.sent(len(event.pcm))
             event = await events.next()
 
     def _keep_codes(self, finished: Finished) -> None:
@@ -222,7 +219,7 @@ class _Session:
             log.info("%s: nobody listened to the error: %s", self._request_id, error)
 
     async def _send(self, data: str | bytes) -> None:
-        async with asyncio.timeout(speech_response.WRITE_TIMEOUT_S):
+        async with asyncio.timeout(stream_response.WRITE_TIMEOUT_S):
             await (self._socket.send_str(data) if isinstance(data, str) else self._socket.send_bytes(data))
 
 

@@ -7,9 +7,11 @@ import queue
 import struct
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from reference_impl.engine_api import (
     AudioChunk,
+    Capabilities,
     EngineDead,
     EngineLike,
     EngineStats,
@@ -136,6 +138,13 @@ class FakeEngine(EngineLike):
         else:
             on_event(Finished("stop", self.chunks, 7, self.codes))
         return True
+
+
+def facts_of_engine(capabilities: Capabilities = Capabilities()) -> SimpleNamespace:  # noqa: B008
+    """What the parsers of requests read of an engine."""
+    return SimpleNamespace(
+        model_name="tiny", voices=("alba", "bruno"), sample_rate_hz=SAMPLE_RATE_HZ, capabilities=capabilities
+    )
 
 
 REFUSALS = {

@@ -18,7 +18,6 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 import reference_impl.http.service as service_module
-import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
 from reference_impl.http.app import SERVICE, create_app
 
@@ -383,13 +382,13 @@ async def test_a_failure_within_sse_is_an_event(start):
 
 
 async def test_an_engine_that_dies_without_a_word(start, monkeypatch):
-    monkeypatch.setattr(delivery_module, "ENGINE_CHECK_S", 0.05)
+    monkeypatch.setattr("reference_impl.http.event_stream.ENGINE_CHECK_S", 0.05)
     client, _ = await start(silent_death=True)
     await error_of(await client.post(SPEECH, json=BODY), 503, code="engine_dead")
 
 
 async def test_a_slow_engine_is_not_a_dead_one(start, monkeypatch):
-    monkeypatch.setattr(delivery_module, "ENGINE_CHECK_S", 0.01)
+    monkeypatch.setattr("reference_impl.http.event_stream.ENGINE_CHECK_S", 0.01)
     client, engine = await start(gated=True, chunks=2)
     posting = asyncio.create_task(client.post(SPEECH, json={**BODY, "response_format": "pcm"}))
     await asyncio.sleep(0.1)
@@ -433,7 +432,7 @@ async def test_a_finished_request_is_not_cancelled(start):
 
 
 async def test_a_client_that_reads_nothing_is_broken_off(start, monkeypatch, caplog):
-    monkeypatch.setattr(delivery_module, "WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
     client, engine = await start(chunks=3000)
     monkeypatch.setattr(type(engine), "_speak", flood)
     _, writer = await asyncio.open_connection(client.host, client.port, limit=1024)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fake_engine import facts_of_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ CLONES = Capabilities(clones=True, task_types=("Base",))
 
 def parse(can=Capabilities(), **fields):  # noqa: B008
     body = json.dumps({"model": "tiny", "messages": [USER], "seed": 5, **fields}).encode()
-    return parse_chat_call(body, "tiny", ("alba", "bruno"), 24000, can)
+    return parse_chat_call(body, facts_of_engine(can))
 
 
 def refusal(**fields):
@@ -173,7 +174,7 @@ FIELDS = ("messages", "modalities", "audio", "stream", "stream_options", "voice"
 def test_any_fields_give_a_call_or_a_refusal(fields):
     body = json.dumps({"messages": [USER], **fields}).encode()
     try:
-        call = parse_chat_call(body, "tiny", ("alba",), 24000)
+        call = parse_chat_call(body, facts_of_engine())
     except ApiError as error:
         assert error.status == 400 and str(error).isprintable()
     else:

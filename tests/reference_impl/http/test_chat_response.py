@@ -14,7 +14,6 @@ import numpy as np
 import openai
 import pytest
 
-import reference_impl.http.speech_response as delivery_module
 from reference_impl.engine_api import Capabilities
 from reference_impl.http.app import SERVICE, create_app
 
@@ -255,7 +254,7 @@ async def test_a_failure_of_what_is_not_streamed_is_a_500(start_app):
 
 
 async def test_an_engine_that_dies_within_a_stream(start_app, monkeypatch):
-    monkeypatch.setattr(delivery_module, "ENGINE_CHECK_S", 0.05)
+    monkeypatch.setattr("reference_impl.http.event_stream.ENGINE_CHECK_S", 0.05)
     client, _ = await start_app(silent_death=True)
     assert (await chat(client, STREAM))[-1]["error"]["code"] == "engine_dead"
 
@@ -286,7 +285,7 @@ async def test_a_finished_request_is_not_cancelled(start_app):
 
 
 async def test_a_client_that_reads_nothing_is_broken_off(start_app, monkeypatch, caplog):
-    monkeypatch.setattr(delivery_module, "WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
     client, engine = await start_app(chunks=3000)
     monkeypatch.setattr(type(engine), "_speak", flood)
     _, writer = await asyncio.open_connection(client.host, client.port, limit=1024)

@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from fake_engine import facts_of_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_impl.engine_api import Capabilities
 from reference_impl.http.errors import ApiError
-from reference_impl.http.speech_request import MAX_GUIDE_CHARS, MAX_INPUT_CHARS, TINY_VOICE, parse_speech_call
+from reference_impl.http.speech_request import MAX_GUIDE_CHARS, MAX_INPUT_CHARS, parse_speech_call
 
+TINY_VOICE = Capabilities()
 CLONES = Capabilities(clones=True, task_types=("Base",), languages=("auto", "english", "en", "chinese"))
 FOLLOWS = Capabilities(follows_instructions=True, task_types=("VoiceDesign",), languages=("auto", "german"))
 
@@ -17,7 +19,7 @@ FOLLOWS = Capabilities(follows_instructions=True, task_types=("VoiceDesign",), l
 def parse(fields=None, *, body=None, can=TINY_VOICE, **more):
     if body is None:
         body = json.dumps({"input": "Hello.", **(fields or {}), **more}).encode()
-    return parse_speech_call(body, "tiny", ("alba", "bruno"), 24000, can)
+    return parse_speech_call(body, facts_of_engine(can))
 
 
 def refusal(**fields):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from fake_engine import facts_of_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from reference_impl.http.websocket_request import (
 
 
 def parse(kind, **fields):
-    return parse_message(json.dumps({"type": kind, **fields}), "tiny", ("alba", "bruno"), 24000)
+    return parse_message(json.dumps({"type": kind, **fields}), facts_of_engine())
 
 
 def test_messages():
@@ -70,7 +71,7 @@ def test_utterances_have_seeds_of_their_own():
 )
 def test_bad_messages_name_the_field_and_what_is_valid(message, param, words):
     with pytest.raises(ApiError) as caught:
-        parse_message(message, "tiny", ("alba", "bruno"), 24000)
+        parse_message(message, facts_of_engine())
     assert caught.value.status == 400 and caught.value.param == param and words in str(caught.value)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from aiohttp import WSMsgType
 
-import reference_impl.http.speech_response as delivery_module
 import reference_impl.http.websocket_session as socket_module
 from reference_impl.http.app import SERVICE
 from reference_impl.http.framing import wav_header
@@ -351,7 +350,7 @@ async def test_ignored_fields_are_told_once(connect, caplog):
 
 
 async def test_a_client_that_reads_nothing_is_broken_off(connect, monkeypatch, caplog):
-    monkeypatch.setattr(delivery_module, "WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
     socket, engine, _ = await connect()
     monkeypatch.setattr(type(engine), "_speak", flood)
     socket._response.connection.transport.pause_reading()
