@@ -149,6 +149,7 @@ class Code(StrEnum):
     NOT_MEASURED = ("not_measured", Blame.CLIENT, "not measured: {levels}", _AGAIN)
     NO_LEVELS = ("no_levels", Blame.CLIENT, "no level was measured", _AGAIN)
     SERVER_BROKE = ("server_broke", Blame.SERVER, "{message}", "Read the end of the server's log.")
+    CLIENT_BROKE = ("client_broke", Blame.CLIENT, "{message}", _AGAIN)
     JUDGE_BROKE = ("judge_broke", Blame.JUDGE, "{message}", "Check the judge with omni-bench doctor.")
     MISCONFIGURED = ("misconfigured", Blame.CONFIGURATION, "{message}", "Correct the configuration and run again.")
     NOT_STORED = ("not_stored", Blame.CLIENT, "{message}", "Make room on the disk, or choose another run folder.")

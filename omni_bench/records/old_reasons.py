@@ -47,7 +47,7 @@ _PATTERNS = tuple(
         (Code.JUDGING_UNFINISHED, r"judging did not finish: (?P<why>.*)"),
         (Code.INTERRUPTED_ALONE, r"the run was (?P<what>interrupted while .*)"),
         (Code.INTERRUPTED, r"the run was interrupted"),
-        (Code.SERVER_BROKE, r"the server died"),
+        (Code.SERVER_BROKE, r"the server (?:died|ended|at) "),
         (Code.INTERNAL_ERROR, r"internal error: (?P<type>\w+): (?P<message>.*)"),
     )
 )

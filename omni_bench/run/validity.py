@@ -15,7 +15,15 @@ from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.cross_talk.null import SIGNIFICANT
 from omni_bench.accuracy.parity.verdict import TRANSCRIPT, LevelParity
 from omni_bench.accuracy.wer import CorpusScore, counts_characters
-from omni_bench.errors import AccuracyError, ConfigError, DatasetError, OmniBenchError, StoreError
+from omni_bench.errors import (
+    AccuracyError,
+    ConfigError,
+    DatasetError,
+    OmniBenchError,
+    ProtocolError,
+    StoreError,
+    TargetError,
+)
 from omni_bench.metrics.level import LevelSummary
 from omni_bench.metrics.open_loop import OpenLoop
 from omni_bench.records.invalid_reason import Code, InvalidReason, invalid, own_reasons, reasons_of
@@ -197,16 +205,17 @@ def _problem_reason(problem: BaseException) -> InvalidReason:
         return invalid(Code.INTERRUPTED)
     if not isinstance(problem, (OmniBenchError, OSError)):
         return invalid(Code.INTERNAL_ERROR, type=type(problem).__name__, message=str(problem))
-    code = next((code for kinds, code in _PROBLEMS if isinstance(problem, kinds)), Code.SERVER_BROKE)
+    code = next((code for kinds, code in _PROBLEMS if isinstance(problem, kinds)), Code.CLIENT_BROKE)
     return invalid(code, message=str(problem).splitlines()[0].removesuffix(":"))  # an end of a log follows
 
 
 _PROBLEMS = (
+    ((TargetError, ProtocolError), Code.SERVER_BROKE),
     (AccuracyError, Code.JUDGE_BROKE),
     ((ConfigError, DatasetError), Code.MISCONFIGURED),
     ((StoreError, OSError), Code.NOT_STORED),
 )
-"""Whose error it is; any other is the server's."""
+"""Whose error it is; any other is the client's."""
 
 
 def carried_over(run: Mapping[str, Any], *, judged_now: bool) -> tuple[InvalidReason, ...]:
