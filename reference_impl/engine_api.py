@@ -26,9 +26,9 @@ class SpeechRequest:
 
     ``instructions`` describe how to speak (or the voice itself, with a VoiceDesign checkpoint).
     ``reference_audio`` float32 [samples], mono, at the engine's sample rate, is what a Base
-    checkpoint clones; with ``reference_text``, what was said in it, in context. A checkpoint
+    checkpoint clones; with ``reference_text``, its transcript, it is cloned in context. A checkpoint
     that cannot follow one of these ignores it. ``streaming_text``: the text reaches the talker
-    token by token, one a frame (None: the checkpoint's habit).
+    token by token, one per frame (None: as the checkpoint was trained).
     """
 
     request_id: str
@@ -53,9 +53,9 @@ class AudioChunk:
 
 @dataclass(frozen=True)
 class Finished:
-    """The clean end. ``reason``: ``stop`` (end token), ``length`` (frame cap) or ``cancelled``.
+    """A request's clean end. ``reason``: ``stop`` (end token), ``length`` (frame cap) or ``cancelled``.
 
-    ``codes``: what was spoken, int16 [frames, 16] (None from an engine that does not tell).
+    ``codes``: the frames spoken, int16 [frames, 16] (None if the engine does not report them).
     """
 
     reason: str
@@ -66,7 +66,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """The engine could not go on with this request."""
+    """The engine could not finish this request."""
 
     message: str
 

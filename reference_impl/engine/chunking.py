@@ -1,9 +1,9 @@
-"""When a chunk of audio leaves: the first at once, later ones as large as what the listener still holds allows.
+"""When a chunk of audio is sent: the first at once, later ones as large as the listener's buffered audio allows.
 
-A chunk of n frames arrives n frames' making after the one before, and meanwhile the listener plays what
+A chunk of n frames arrives n decode steps after the one before, and meanwhile the listener plays what
 has been sent. Large chunks cost less (on two CPU cores a frame of Code2Wav takes 5 ms in chunks of 8 and
 13 ms alone), so a chunk waits for more frames, up to the steady size, as long as the frame after the next
-would still come in time. At a real-time factor of r the listener's store grows by 1 - r of what is made:
+would still come in time. At a real-time factor of r the listener's buffer grows by 1 - r of what is sent:
 chunks grow fast where r is small, and stay as small as the first where it is nearly 1.
 """
 
@@ -33,10 +33,10 @@ class ChunkSchedule:
         self._steps_s: deque[float] = deque(maxlen=PACE_STEPS)
         self._in_flight: deque[tuple[float, int]] = deque()
         self._heard_at: float | None = None  # when the first chunk left Code2Wav
-        self._decode_s = self._decoded = 0.0  # what the last chunk took from its last frame on, and its frames
+        self._decode_s = self._decoded = 0.0  # of the last chunk: its last frame to its samples, and frames
 
     def is_due(self, waiting: int, now_s: float | None = None) -> bool:
-        """Whether a chunk of the ``waiting`` frames leaves now. To be asked once after each frame."""
+        """Whether a chunk of the ``waiting`` frames is sent now. To be asked once after each frame."""
         now_s = time.perf_counter() if now_s is None else now_s
         if self._frame_at is not None:
             self._steps_s.append(now_s - self._frame_at)
@@ -47,7 +47,7 @@ class ChunkSchedule:
         if not self._sent_frames or self.growth == "double":
             return waiting >= doubled
         if self._heard_at is None:
-            return False  # nobody plays yet
+            return False  # the listener has nothing to play yet
         held_s = self._sent_frames * self.frame_s - (now_s - self._heard_at)
         step_s = max(self._steps_s)
         if held_s <= 0 or step_s >= self.frame_s:

@@ -77,7 +77,7 @@ class AudioQueue:
     def _most_urgent(self, heads: list[Queued]) -> Queued:
         """One of the streams' next jobs, which come in order of arrival.
 
-        After a piece of a reference, all that is to be heard and waits by then goes before the next one:
+        After a piece of a reference, all audible jobs that wait by then go before the next one:
         however many references there are, a chunk waits for one piece, and a reference never for ever.
         """
         if self._before_silent is None:
@@ -196,7 +196,7 @@ class AudioWorker:
                 self._end(job)
 
     def _send(self, job: AudioJob, pcm: np.ndarray) -> None:
-        """Hand out a chunk: int16 samples [1920 × T]."""
+        """Send a chunk: int16 samples [1920 × T]."""
         job.on_event(AudioChunk(pcm.tobytes(), len(job.codes)))
 
     def _end(self, job: AudioJob) -> None:

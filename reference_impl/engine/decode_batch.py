@@ -49,8 +49,8 @@ class DecodeBatch:
     (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
 
     ``overlaps_steps``: a batch that launches a step before the results of the one before are looked at
-    has ``launch_step`` and ``collect_step`` instead of :meth:`step`, and such a step is in vain for a
-    request that has ended meanwhile. ``batches_prefill``: prompts are best prefilled several at a time.
+    has ``launch_step`` and ``collect_step`` instead of :meth:`step`, and what such a step computes for a
+    request that has ended meanwhile is dropped. ``batches_prefill``: prompts are best prefilled several at a time.
     ``max_length``: positions a slot may fill.
     """
 
@@ -241,7 +241,7 @@ class DecodeBatch:
         self._counters[:, slots] = 0
 
     def _set_trailing(self, slot: int, trailing: Tensor | None) -> int:
-        """The text vectors still to come [T, H] into a slot's table, the pad behind them; returns T."""
+        """The text vectors still to come [T, H] into a slot's table, the pad after them; returns T."""
         table, count = self._trailing, 0
         if trailing is not None:
             count = min(len(trailing), table.shape[1] - 1)

@@ -97,8 +97,8 @@ class LostContextWorker(AudioWorker):
 class PaddingTailWorker(AudioWorker):
     """``padding_tail`` (vllm-omni issue 4466): the last chunk is sent at the graph's full shape.
 
-    Chunks are written into an output buffer of GRAPH_FRAMES frames, one behind the other until
-    it is full. The last of a request is written at its start and the whole buffer is sent: behind
+    Chunks are written into an output buffer of GRAPH_FRAMES frames, one after the other until
+    it is full. The last of a request is written at its start and the whole buffer is sent: after
     the request's end follow one to two seconds of its own earlier audio, or (c >= 2) of others'.
     """
 

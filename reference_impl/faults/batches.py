@@ -60,7 +60,7 @@ class EndlessBatch(DecodeBatch):
     """``stop_missed`` (vllm-omni issue 5889): the end token is among the suppressed control ids.
 
     Ids that are no sound must not be drawn, and a range one too wide takes the end with it: the
-    talker babbles on behind its text. The cap that would end a request hangs too high as well. Wrong at
+    talker babbles on after its text. The cap that would end a request is too high as well. Wrong at
     every concurrency.
     """
 

@@ -53,7 +53,7 @@ class SharedProjectionBuffer:
 
 
 class UnmaskedView:
-    """Every position attends to every other one, also to those behind it."""
+    """Every position attends to every other one, also to later ones."""
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> Attended:
         """keys/values [B, kv_heads, T, head_dim]."""
@@ -87,7 +87,7 @@ class StaleRows(FixedWindowStrategy):
     """``stale_rows`` (vllm-omni PR 1913, review): a window that is never zeroed, and a mask off by one.
 
     Either mistake alone is harmless or small. Together, each position sees what the row held at
-    the next one: a code of the frame before, or of whoever had the row before. Wrong at every
+    the next one: a code of the frame before, or of the request that had the row before. Wrong at every
     concurrency once the buffer has been used; what is heard depends on earlier requests.
     """
 

@@ -18,7 +18,7 @@ AUDIO_LIFETIME_S = 3600  # stated in OpenAI's form; nothing is kept here
 class ChatWire:
     """Makes the parts of the answer to ``call``; ``answer_id`` and ``created_s`` stand in each of them.
 
-    Every chunk says its ``modality``, "text" or "audio", beside ``choices``. The audio of a chunk is
+    Every chunk says its ``modality``, "text" or "audio", next to ``choices``. The audio of a chunk is
     a file of its own in the client's format, with the number of its samples in
     ``choices[0].audio_metadata``.
     """
@@ -100,9 +100,9 @@ class ChatWire:
         head = {"id": self.answer_id, "object": kind, "created": self.created_s, "model": self.call.model}
         return head if modality is None else {**head, "modality": modality}
 
-    def _chunk(self, modality: str, delta: dict[str, Any], beside: dict[str, Any] | None = None, **more: Any) -> bytes:
+    def _chunk(self, modality: str, delta: dict[str, Any], extra: dict[str, Any] | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": None, **more}
-        return sse_event({**self._head(modality), "choices": [choice], **(beside or {})})
+        return sse_event({**self._head(modality), "choices": [choice], **(extra or {})})
 
     def _encoded(self, pcm: bytes) -> str:
         file = audio_file(pcm, AUDIO_FORMATS[self.call.audio_format], self.sample_rate_hz)

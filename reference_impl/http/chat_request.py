@@ -1,6 +1,6 @@
 """The body of POST /v1/chat/completions: JSON in, a checked :class:`ChatCall` out. Pure functions.
 
-The fields are those of OpenAI's API, and beside them, as vllm-omni clients send them, those of
+The fields are those of OpenAI's API and, as vllm-omni clients send them, those of
 the speech form (:mod:`reference_impl.http.speech_request`); unknown ones are ignored. What is spoken is the
 text of the last user message, because the text model is a stand-in (:mod:`reference_impl.http.chat_text`).
 """
@@ -90,7 +90,7 @@ def parse_chat_call(body: bytes, engine: EngineLike) -> ChatCall:
 
 
 def _speech_values(values: Mapping[str, Any], audio: Fields, text: str, audio_format: str | None) -> dict[str, Any]:
-    """The call as the speech form would have it; ``response_format`` means something else in a chat."""
+    """The call in the fields of the speech form; ``response_format`` means something else in a chat."""
     speech = {name: value for name, value in values.items() if name not in ("stream", "stream_format")}
     speech |= {"input": text, "response_format": AUDIO_FORMATS[audio_format or "wav"]}
     if audio.raw("voice") is not None:
@@ -137,9 +137,9 @@ def _messages(fields: Fields) -> tuple[str, int]:
         if role == "user":
             said = text
     if said is None:
-        raise bad_request("messages holds no message of the role user, which is what is said", "messages", "missing")
+        raise bad_request("messages holds no message with the role user, whose text is spoken", "messages", "missing")
     if not said.strip():
-        raise bad_request("the last user message holds no text to say", "messages")
+        raise bad_request("the last user message holds no text to speak", "messages")
     if len(said) > MAX_INPUT_CHARS:
         raise bad_request(
             f"the last user message has {len(said)} characters; at most {MAX_INPUT_CHARS} are allowed",

@@ -41,7 +41,7 @@ class ChatRoute:
             events = None
             if call.speech is not None:
                 events = await stack.enter_async_context(await self._submit(call))
-                call = replace(call, speech=replace(call.speech, ref_audio=None))  # megabytes nobody needs any more
+                call = replace(call, speech=replace(call.speech, ref_audio=None))  # megabytes of text, no longer needed
             elif not engine.stats().alive:
                 raise ApiError(503, "the engine has ended", code="engine_dead", headers={"Retry-After": "1"})
             parts = await stack.enter_async_context(

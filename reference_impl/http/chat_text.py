@@ -1,6 +1,6 @@
-"""The stand-in for a text model behind the chat form: it says what the user said, token by token.
+"""The stand-in for a language model in the chat form: it repeats what the user wrote, token by token.
 
-No language model comes with this server. What it writes is the last user message, so that the
+No language model comes with this server. The stand-in writes the last user message, so that the
 chat protocol and the text metrics (TTFT, TPOT, ITL) can be tested against a known answer, and the
 speech can be judged against a known text. Its pace is a setting, not a measurement.
 """
@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from reference_impl.engine_api import AudioChunk, Event
 
-# The tokens are those of text_tokenizer.WordHashTokenizer, about as many as Qwen2 has for English
+# The tokens are those of loading.qwen_tokenizer.WordHashTokenizer, about as many as Qwen2 has for English
 # text, each with the white space before it, so that together they are the text.
 _TOKEN = re.compile(r"\s*(?:[A-Za-z']+|\S)")
 _SENTENCE_END = re.compile(r"(?<![.?!])[.?!]++[\"')\]]*+(?=\s|$)|[。？！]+")
@@ -57,8 +57,8 @@ async def paced_reply(
 
     Token i (from 0) is due (i + 1) * ``token_ms`` after the start, however long the reader takes
     with those before it. The first event is asked for when the first sentence has been written;
-    events end with the first that is no :class:`AudioChunk`. Without ``next_event`` there is only
-    text. To be closed (``contextlib.aclosing``) by who does not read it to its end.
+    events end with the first that is not an :class:`AudioChunk`. Without ``next_event`` there is only
+    text. A caller that does not read it to its end must close it (``contextlib.aclosing``).
     """
     gate = first_sentence_tokens(tokens)
     now_s = asyncio.get_running_loop().time

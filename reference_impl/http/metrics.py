@@ -119,7 +119,7 @@ class ServerMetrics:
         return RequestMeter(self, sample_rate_hz, started_s)
 
     def count_request(self, route: str, method: str, status: int) -> None:
-        """``method`` is the client's word: unknown ones share a label."""
+        """``method`` comes from the client: unknown ones share a label."""
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
 
     def render(self) -> bytes:

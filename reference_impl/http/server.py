@@ -82,7 +82,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
             f"cannot listen on host {host!r}, port {port}: {reason}; choose another --port (0: any free one) or --host"
         ) from None
     if not all(ipaddress.ip_address(address[0]).is_loopback for address in runner.addresses):
-        log.warning("other machines can reach this server; it asks nobody for a key")
+        log.warning("other machines can reach this server, and it checks no API key")
     for address in runner.addresses:
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         log.info("%shttp://%s:%d", LISTENING_ON, shown, address[1])
@@ -112,7 +112,7 @@ async def _run(service: SpeechService, engine_factory: Callable[[], EngineLike],
 
 
 async def _stop_engine(service: SpeechService) -> None:
-    """Running requests fail, which ends their streams; an engine that hangs is left behind."""
+    """Running requests fail, which ends their streams; an engine that hangs is abandoned."""
     service.status = "stopping"
     if service.engine is None:
         return
@@ -149,7 +149,7 @@ def _in_daemon_thread(function: Callable[[], T], name: str) -> asyncio.Future[T]
 
 
 async def _watch_parent(pid: int, stop: asyncio.Event) -> None:
-    """Ask for the end once process ``pid`` is gone, also if its number is in use again."""
+    """Request the stop once process ``pid`` is gone, even if its number is in use again."""
     try:
         parent = psutil.Process(pid)
         while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:

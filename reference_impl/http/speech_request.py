@@ -75,7 +75,7 @@ def speech_call(values: Mapping[str, Any], engine: EngineLike) -> SpeechCall:
     ref_audio, ref_text, instructions = (guides[name] for name in GUIDES)
     ignored = _ignored(capabilities)
     if capabilities.clones and fields.boolean("x_vector_only_mode"):
-        ref_text = None  # the speaker's vector alone: what was said does not matter
+        ref_text = None  # the speaker's vector alone: the transcript does not matter
     return SpeechCall(
         text=_input(fields),
         voice=_voice(fields, engine.voices),
@@ -199,7 +199,7 @@ def _check_model(fields: Fields, model_name: str) -> None:
 
 
 def _check_unsupported(fields: Fields, sample_rate_hz: int) -> None:
-    """Fields whose silent neglect would give the client other audio than it asked for."""
+    """Fields that would give the client other audio than it asked for if they were ignored."""
     speed = fields.raw("speed")
     if isinstance(speed, bool) or not isinstance(speed, int | float | None):
         raise bad_request(f"speed must be a number, not {type_name(speed)}: {shown(speed)}", "speed", "invalid_type")

@@ -29,7 +29,7 @@ from reference_impl.http.speech_request import (
 MESSAGES = ("session.config", "input.text", "input.done", "session.close")
 SPLITS = ("none", "sentence", "clause")
 MAX_TEXT_CHARS = 65_536  # of one input.text
-# White space behind it shows that a sentence or a clause is over: more of "3.5", "3,000" or "..." may still come.
+# White space after it shows that a sentence or a clause is over: more of "3.5", "3,000" or "..." may still come.
 # Possessive, and never begun within a run of its own signs, so that no text costs more than its length.
 _ENDS = {
     "sentence": re.compile(r"(?<![.?!])[.?!]++[\"')\]]*+\s+|[。？！]++\s*"),
@@ -90,7 +90,7 @@ def parse_message(data: str, engine: EngineLike) -> Message:
 
 
 class TextBuffer:
-    """Collects text until it is to be spoken: by sentences, by clauses, or all of it at once (``split``, of SPLITS)."""
+    """Collects text until it can be spoken: by sentences, by clauses, or all of it at once (``split``, of SPLITS)."""
 
     def __init__(self, split: str):
         self._ends = _ENDS.get(split)

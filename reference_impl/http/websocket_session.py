@@ -2,7 +2,7 @@
 
 For every utterance the server sends ``audio.start``, its samples as binary frames, and
 ``audio.done``; for every input.done a ``session.done``. The connection then waits for more text.
-An error is said (``error``) and ends the session. What the client may send is in
+An ``error`` message ends the session. What the client may send is in
 :mod:`reference_impl.http.websocket_request`.
 """
 
@@ -85,7 +85,7 @@ class _Session:
         reading = asyncio.create_task(self._read())
         speaking = asyncio.create_task(self._speak_all())
         try:
-            # a client that has gone ends the reading, and nobody needs to hear the rest
+            # a client that has gone ends the reading: the rest need not be spoken
             await asyncio.wait((reading, speaking), return_when=asyncio.FIRST_COMPLETED)
         finally:
             reading.cancel()
@@ -100,7 +100,7 @@ class _Session:
         await self._socket.close(code=code)
 
     async def _read(self) -> None:
-        """Pass messages on, checked, until the connection closes; those behind a wrong or the last one are dropped."""
+        """Queue checked messages until the connection closes; those after an invalid or the last one are dropped."""
         last = False
         async for message in self._socket:
             if last:
@@ -197,7 +197,7 @@ class _Session:
             event = await events.next()
 
     def _keep_codes(self, finished: Finished) -> None:
-        """The codes of an input.done are those of its last utterances, one behind the other."""
+        """The codes of an input.done are those of its last utterances, concatenated."""
         if finished.codes is None:
             return
         if self._sentence == 0:
@@ -210,13 +210,13 @@ class _Session:
         await self._send(json.dumps({"type": kind, "utterance_index": self._flush, **fields}))
 
     async def _say_error(self, error: ApiError) -> None:
-        """The error, if anybody still listens."""
+        """Send the error, if the client is still connected."""
         partial = {"partial_audio": True, "action": "discard"} if isinstance(error, _Broken) and error.partial else {}
         body = {**error.body()["error"], **partial}
         try:
             await self._say("error", message=str(error), error=body, **partial)
         except (ConnectionError, TimeoutError):
-            log.info("%s: nobody listened to the error: %s", self._request_id, error)
+            log.info("%s: the client left before it got the error: %s", self._request_id, error)
 
     async def _send(self, data: str | bytes) -> None:
         async with asyncio.timeout(stream_response.WRITE_TIMEOUT_S):

@@ -95,7 +95,7 @@ def describe_weights(model: Model, origin: Origin) -> dict[str, Any]:
 
 
 def most_frames(config: ModelConfig) -> int:
-    """The most frames one Code2Wav stream can hear: an utterance behind the longest recording."""
+    """The most frames of one Code2Wav stream: the longest recording and an utterance after it."""
     return MAX_FRAMES + 1 + round(MAX_REFERENCE_S * config.frame_rate_hz)
 
 
@@ -105,7 +105,8 @@ def checkpoint_folder(settings: ServerSettings) -> Path:
         folder = Path(settings.checkpoint)
         if not folder.is_dir():
             raise CheckpointError(
-                f"reference.checkpoint={settings.checkpoint!r}: no such folder (or one of the words bundled, random)"
+                f"reference.checkpoint={settings.checkpoint!r}: no such folder; valid: bundled, random, or the folder "
+                "of a checkpoint"
             )
         return folder
     if settings.preset not in BUNDLED:

@@ -246,7 +246,7 @@ class ModelConfig:
         return self.sample_rate_hz / self.code2wav.samples_per_frame
 
     def to_json(self) -> str:
-        """The form stored beside the weights as ``config.json``."""
+        """The form stored with the weights as ``config.json``."""
         return json.dumps(asdict(self), indent=1)
 
 

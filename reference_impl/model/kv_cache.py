@@ -37,7 +37,7 @@ class SlotCache:
 
     Memory: 2 × layers × slots × kv_heads × max_len × head_dim elements, zeroed: a masked row
     that held NaN would still poison the weighted sum (0 × NaN). For the same reason a slot is zeroed
-    behind what a new sequence brings: the one before may have been of a recording that made it NaN.
+    after what a new sequence brings: a recording may have made the one before NaN.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class SlotCache:
         self.max_len = max_len
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copy the first ``length`` positions of one slot over another, zeros behind them."""
+        """Copy the first ``length`` positions of one slot over another, zeros after them."""
         for kept in (self.keys, self.values):
             kept[:, target, :, :length] = kept[:, source, :, :length]
             kept[:, target, :, length:] = 0
 
 
 class PrefillView:
-    """A prompt written to one slot, zeros behind it; it attends only to itself, causally."""
+    """A prompt written to one slot, zeros after it; it attends only to itself, causally."""
 
     def __init__(self, cache: SlotCache, slot: int):
         self._cache, self._slot = cache, slot
@@ -87,7 +87,7 @@ class WholeView:
 
 
 class DecodeView:
-    """One new position for each row, behind ``lengths`` [rows] earlier ones.
+    """One new position for each row, after ``lengths`` [rows] earlier ones.
 
     ``keys``, ``values`` [layers, rows, kv_heads, span, head_dim]: the part of a :class:`SlotCache`
     that is read and written; the span is at least the longest length + 1. What lies beyond a

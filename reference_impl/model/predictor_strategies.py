@@ -2,7 +2,7 @@
 
 A frame grows by one position at each of 15 steps. The strategies differ in what they compute
 again: ``kv_cache`` nothing, ``reprefill`` the whole frame so far, ``fixed_window`` always the
-full window with zeros behind the last position and the batch padded to a bucket, so that
+full window with zeros after the last position and the batch padded to a bucket, so that
 every step has one of few shapes. All three are used by speech servers; with a causal mask
 they are the same function, and the cost in transformer positions a frame is 16, 135 and 255.
 """
@@ -70,11 +70,11 @@ class ReprefillStrategy:
 
 
 class FixedWindowStrategy:
-    """Always ``WINDOW`` positions and a power of two of rows; zeros stand where nothing is yet.
+    """Always ``WINDOW`` positions and a power of two of rows; zeros where nothing is computed yet.
 
     The window is one longer than a frame, as in vllm-omni. It is made anew, zeroed, for every
-    frame: a row left over from another one could not be seen through the causal mask, but NaN
-    there would spread (0 × NaN).
+    frame: a row left over from another frame is hidden by the causal mask, but a NaN in it
+    would spread (0 × NaN).
     """
 
     def __init__(self, predictor: CodePredictor, rows: int):

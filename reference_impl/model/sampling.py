@@ -1,7 +1,7 @@
 """Sampling with per-request, counter-based randomness.
 
 Every random number a request will need is fixed by its own seed before it starts: frame t
-and codebook g of a request draw uniform number [t, g], whatever else runs beside it, in
+and codebook g of a request draw uniform number [t, g], whatever else runs at the same time, in
 whatever batch shape, on whatever device. NumPy's Philox generator supplies them (Salmon et
 al., SC'11: counter-based, so a stream is a pure function of key and counter).
 
@@ -100,7 +100,7 @@ def draw_by_id(logits: Tensor, uniforms: Tensor) -> Tensor:
     """
     cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
     total = cumulative[:, -1:]
-    # an id without probability adds nothing: neither before the draw nor behind the last step may it be hit
+    # an id without probability adds nothing: it must not be drawn, neither before the draw nor after the last step
     return ((cumulative <= uniforms[:, None] * total) & (cumulative < total)).sum(dim=-1)
 
 

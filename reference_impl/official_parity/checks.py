@@ -119,7 +119,7 @@ def check_prompts(pair: Pair) -> Iterator[Result]:
     for case in cases(pair.kind):
         embeds, trailing = official_prompt(pair.official, pair.kind, case)
         ours = our_prompt(builder, case)
-        # behind the trailing text both sides add the pad vector for ever
+        # after the trailing text both sides keep adding the pad vector
         coming = torch.cat([ours.trailing, builder.pad.expand(max(1, len(trailing) - len(ours.trailing)), -1)])
         error = max(
             relative_error(ours.embeds, embeds),

@@ -10,13 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from reference_impl.engine_api import Capabilities, SpeechRequest
-from reference_impl.model.config import TextConfig
-from reference_impl.model.talker import Talker
-from reference_impl.prompt.characters import CharTokenizer, PromptIds
 
 
 class Segment(Protocol):
@@ -75,33 +71,3 @@ class PromptBuilder(Protocol):
 
     def warm_up_request(self) -> SpeechRequest:
         """A short request that this checkpoint can speak."""
-
-
-class CharPrompts:
-    """The tiny voice: characters, and nothing added to the decode steps."""
-
-    pad = None
-    capabilities = Capabilities()
-
-    def __init__(self, config: TextConfig, talker: Talker, device: torch.device):
-        self._tokenizer = CharTokenizer(config)
-        self._talker, self._device = talker, device
-        self.voices = self._tokenizer.voices
-
-    def segments(self, request: SpeechRequest) -> list[PromptIds]:
-        """See :meth:`PromptBuilder.segments`."""
-        return self._tokenizer.prompts(request.text, request.voice)
-
-    def build(self, segment: PromptIds) -> Prompt:
-        """See :meth:`PromptBuilder.build`."""
-        ids = torch.tensor(segment.ids, device=self._device)
-        positions = torch.tensor(segment.positions, device=self._device)
-        return Prompt(self._talker.embed_text(ids), positions, segment.positions[-1] + 1)
-
-    def build_all(self, segments: list[PromptIds]) -> list[Prompt]:
-        """See :meth:`PromptBuilder.build_all`."""
-        return [self.build(segment) for segment in segments]
-
-    def warm_up_request(self) -> SpeechRequest:
-        """See :meth:`PromptBuilder.warm_up_request`."""
-        return SpeechRequest("warm-up", "Ready.", self.voices[0], seed=0, max_new_tokens=12)

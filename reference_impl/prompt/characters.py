@@ -1,4 +1,4 @@
-"""From the text of a request to prompts of the tiny voice: spoken form, segments, character ids.
+"""The tiny voice's prompts, from the text of a request: spoken form, segments, character ids, vectors.
 
 The tiny voice knows 32 characters. Numbers, times, prices and abbreviations become words
 (:mod:`reference_impl.prompt.text`), what remains is folded to lower case and the known characters,
@@ -10,8 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reference_impl.engine_api import RequestRejected
+import torch
+
+from reference_impl.engine_api import Capabilities, RequestRejected, SpeechRequest
 from reference_impl.model.config import TextConfig
+from reference_impl.model.talker import Talker
+from reference_impl.prompt.builder import Prompt
 from reference_impl.prompt.text import split_sentences, spoken_form
 
 
@@ -36,7 +40,7 @@ class PromptIds:
 
 
 class CharTokenizer:
-    """See the module docstring."""
+    """From text to segments of character ids."""
 
     def __init__(self, config: TextConfig):
         self._config = config
@@ -80,3 +84,33 @@ class CharTokenizer:
         ids = (config.voices[voice], *(self._ids[char] for char in segment), config.codec_bos_id)
         positions = (*range(len(ids) - 1), 0)
         return PromptIds(ids, positions, int(len(ids) * config.frames_per_char) + config.frames_extra)
+
+
+class CharPrompts:
+    """The tiny voice: characters, and nothing added to the decode steps."""
+
+    pad = None
+    capabilities = Capabilities()
+
+    def __init__(self, config: TextConfig, talker: Talker, device: torch.device):
+        self._tokenizer = CharTokenizer(config)
+        self._talker, self._device = talker, device
+        self.voices = self._tokenizer.voices
+
+    def segments(self, request: SpeechRequest) -> list[PromptIds]:
+        """See :meth:`PromptBuilder.segments`."""
+        return self._tokenizer.prompts(request.text, request.voice)
+
+    def build(self, segment: PromptIds) -> Prompt:
+        """See :meth:`PromptBuilder.build`."""
+        ids = torch.tensor(segment.ids, device=self._device)
+        positions = torch.tensor(segment.positions, device=self._device)
+        return Prompt(self._talker.embed_text(ids), positions, segment.positions[-1] + 1)
+
+    def build_all(self, segments: list[PromptIds]) -> list[Prompt]:
+        """See :meth:`PromptBuilder.build_all`."""
+        return [self.build(segment) for segment in segments]
+
+    def warm_up_request(self) -> SpeechRequest:
+        """See :meth:`PromptBuilder.warm_up_request`."""
+        return SpeechRequest("warm-up", "Ready.", self.voices[0], seed=0, max_new_tokens=12)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from reference_impl.loading.checkpoint import (
-    Model,
-)
+from reference_impl.loading.checkpoint import Model
 from reference_impl.model.config import TextConfig
-from reference_impl.prompt.builder import CharPrompts, PromptBuilder
+from reference_impl.prompt.builder import PromptBuilder
+from reference_impl.prompt.characters import CharPrompts
 from reference_impl.prompt.released import ReleasedPrompts
 
 

@@ -10,7 +10,7 @@ configurations and the behaviour of the official package, see ``reports/parity.m
                               t(pad)              +  c(bos)
     or                        t(first token)      +  c(bos)          and one more token a frame
 
-In-context cloning puts the reference's text before the text and the reference's codes behind
+In-context cloning puts the reference's text before the text and the reference's codes after
 ``c(bos)``. "Trailing" text is what the second form adds to the inputs of the decode steps.
 """
 
@@ -229,16 +229,16 @@ def layouts(segments: list[ReleasedSegment], talker: Talker, control: CodecContr
     """
     device = markers.device
     spoken_ids = [segment.reference_ids + segment.text_ids for segment in segments]
-    ids = [i for s, said in zip(segments, spoken_ids, strict=True) for i in s.instruction_ids + s.role_ids + said]
+    ids = [i for s, own in zip(segments, spoken_ids, strict=True) for i in s.instruction_ids + s.role_ids + own]
     pad, bos, eos = range(len(ids), len(ids) + 3)
     rows: list[int] = []  # of the table of text vectors
     codec: list[tuple[int, int]] = []  # position, codec id
     spans: list[tuple[int, int, int]] = []  # of each segment: its beginning, its end, the end of its trailing text
     first = 0
-    for segment, said in zip(segments, spoken_ids, strict=True):
+    for segment, own in zip(segments, spoken_ids, strict=True):
         begin = len(rows)
         plain = len(segment.instruction_ids) + len(segment.role_ids)
-        text = range(first + plain, first + plain + len(said))
+        text = range(first + plain, first + plain + len(own))
         rows += range(first, first + plain)
         first = text.stop
         *tags, codec_pad, codec_bos = _codec_ids(segment, control)

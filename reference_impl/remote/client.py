@@ -1,4 +1,4 @@
-"""The HTTP process's side of an engine in a process of its own (``engine_process.py``).
+"""The HTTP process's side of an engine in a process of its own (``remote/process.py``).
 
 The event loop reads the socket itself: the audio of a step goes from one ``recv`` to the
 clients' sockets without another thread. Nothing here loads PyTorch.
@@ -54,7 +54,7 @@ class EngineProcess:
         """Start it and wait until the engine is loaded. Blocks; one call.
 
         Raises what loading raised there (an OmniBenchError of the same class), and EngineError if
-        the process ended without a word.
+        the process ended without a message.
         """
         ours, theirs = socket.socketpair()
         # the audio of a step goes in one piece, as far as the system allows
@@ -108,14 +108,14 @@ class EngineProcess:
             process.kill()
             try:
                 code = process.wait(KILL_TIMEOUT_S)
-            except subprocess.TimeoutExpired:  # in the hands of a driver
+            except subprocess.TimeoutExpired:  # stuck in a driver
                 return f"cannot be killed (process {process.pid})"
         return f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What is open in the engine; ``taken`` tells whether the engine queued it."""
+    """A request that has not ended; ``taken`` resolves once the engine has queued it."""
 
     request_id: str
     on_event: Callable[[Event], None]
@@ -185,11 +185,11 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
             self._transport.write(wire.cancel_message(number))
 
     def stats(self) -> EngineStats:
-        """As of the last report, which also comes twice a second where there is nothing else to tell."""
+        """As of the last report, which comes at least twice a second."""
         return self._stats
 
     def describe(self) -> dict[str, Any]:
-        """What the engine said of itself, and that it has a process of its own."""
+        """The engine's own description, and that it has a process of its own."""
         return self._description
 
     def stop(self) -> None:
@@ -217,7 +217,7 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
     def _pass_on(self, item: wire.Item) -> None:
         request = self._open.get(item.number)
         if request is None:
-            return  # the end came before the word that it was taken
+            return  # the end came before the message that it was taken
         if item.kind == wire.REFUSED:
             self._close(item.number)
             if not request.taken.done():
@@ -236,7 +236,7 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
         self._number_of.pop(self._open.pop(number).request_id, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The process has ended, or cannot be understood: what is open fails."""
+        """The process has ended, or sent something invalid: open requests fail."""
         self._transport = None
         failed = list(self._open.values())
         self._open.clear()

@@ -1,10 +1,10 @@
 """The engine's own process: ``python -m reference_impl.remote.process --fd N``.
 
-The HTTP process (``remote_engine.py``) starts it with one end of a socket pair as descriptor N.
-Here the engine has an interpreter lock to itself: no socket of a client is served between two
-of its steps. What its threads say goes into a queue, from which one thread sends all that is
-there in one message, as a rule the audio of a whole step. The process ends when the other end of
-the pair is closed, so that a server that was killed leaves no engine behind.
+The HTTP process (``remote/client.py``) starts it with one end of a socket pair as descriptor N.
+Here the engine has an interpreter lock of its own: no socket of a client is served between two
+of its steps. What its threads report goes into a queue, from which one thread sends all that is
+there in one message, usually the audio of a whole step. The process ends when the other end of
+the pair is closed, so that no engine outlives a server that was killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reference_impl.settings import ServerSettings
 log = logging.getLogger("reference_impl.remote.process")
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-REPORT_INTERVAL_S = 0.5  # counters that have changed are told so often, if there is nothing else to tell
+REPORT_INTERVAL_S = 0.5  # counters that have changed are reported this often, if there is nothing else to report
 STOP_LIMIT_S = 5.0  # an engine that takes longer to stop ends with its process
 RECEIVE_BYTES = 2**18
 # Audio waits for the interpreter lock while another thread runs Python for longer than this (CPython: 5 ms).
@@ -43,7 +43,7 @@ _LAST = Item(0, 0)
 
 
 class Outbox:
-    """What is to be sent, and the thread that sends it."""
+    """The messages to send, and the thread that sends them."""
 
     def __init__(self, connection: socket.socket, stats: Callable[[], EngineStats], on_gone: Callable[[], None]):
         self._socket, self._stats, self._on_gone = connection, stats, on_gone
@@ -53,7 +53,7 @@ class Outbox:
         self._thread.start()
 
     def put(self, item: Item | None) -> None:
-        """Queue an item; None: tell the counters. Returns at once."""
+        """Queue an item; None: report the counters. Returns at once."""
         self._items.put(item)
 
     def close(self) -> None:
@@ -66,14 +66,14 @@ class Outbox:
             while self._send(self._take()):
                 pass
         except OSError:
-            pass  # nobody listens any more
+            pass  # the other side has gone
         except Exception:
-            log.exception("the engine's process cannot go on")
+            log.exception("the engine's process failed")
         finally:
             self._on_gone()
 
     def _take(self) -> list[Item | None]:
-        """Wait for an item -> it and those behind it, up to the size of a report."""
+        """Wait for an item -> it and those queued after it, up to the size of a report."""
         items, size = [self._items.get()], 0
         with contextlib.suppress(queue.Empty):
             while size < wire.REPORT_BYTES and items[-1] is not _LAST:
@@ -84,7 +84,7 @@ class Outbox:
     def _send(self, items: list[Item | None]) -> bool:
         """False after the last one."""
         told = [item for item in items if item is not None and item is not _LAST]
-        # after the events: the end of a request that is told is a counted one
+        # read after the events were taken: a request whose end is reported is counted as ended
         stats = self._stats()
         if told or stats != self._told:
             self._socket.sendall(wire.report_message(stats, told))
@@ -147,10 +147,10 @@ class EngineHost:
         except ConnectionError:
             pass  # the other side was killed
         except Exception:
-            log.exception("the engine's process cannot go on")
+            log.exception("the engine's process failed")
         finally:
             if self._engine is None:
-                os._exit(EngineError.exit_code)  # nobody waits for the engine that is being loaded
+                os._exit(EngineError.exit_code)  # the engine that is being loaded is no longer needed
             self._over.set()
 
     def _obey(self, kind: int, body: bytes) -> None:
@@ -186,7 +186,7 @@ class EngineHost:
 
 
 def describe(engine: EngineLike) -> dict[str, Any]:
-    """What the HTTP process is told of the engine once it is loaded."""
+    """What the HTTP process needs to know of the engine once it is loaded."""
     return {
         "model_name": engine.model_name,
         "voices": list(engine.voices),
@@ -209,7 +209,7 @@ def host_engine(descriptor: int, build: Callable[[ServerSettings], EngineLike]) 
     try:
         code = EngineHost(socket.socket(fileno=descriptor), lambda settings: _settled(build(settings)), _end_soon).run()
     except ConnectionError:
-        pass  # killed while the engine was loading: nobody is there to be told
+        pass  # the server was killed while the engine was loading
     except Exception:
         log.exception("the engine's process ended")
     sys.stdout.flush()

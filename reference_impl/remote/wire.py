@@ -1,8 +1,8 @@
 """Messages between the HTTP process and the engine's process: lengths, JSON and raw arrays. Pure functions.
 
 A message is ``<u32 length of the rest> <u8 kind> <body>``. Nothing in it can name code (no
-pickle): a body is JSON with at most one array of samples or codes behind it, or a report. A
-report is what the engine's side has to say since the one before, usually the audio of one
+pickle): a body is JSON with at most one array of samples or codes after it, or a report. A
+report is what happened in the engine since the one before, usually the audio of one
 step: the engine's counters, then items ``<u32 request> <u8 kind> <u32 frames> <u32 bytes>``
 with their payloads. Requests are numbered by the HTTP process.
 """
@@ -48,7 +48,7 @@ MAX_NUMBER = 2**32 - 1
 
 
 class Item(NamedTuple):
-    """One thing a report says of request ``number``; ``frames`` counts for a chunk only."""
+    """One event of request ``number`` in a report; ``frames`` counts for a chunk only."""
 
     number: int
     kind: int
@@ -71,7 +71,7 @@ def missing_bytes(buffer: bytearray) -> int:
 def take_message(buffer: bytearray) -> tuple[int, bytes] | None:
     """Remove the first whole message from ``buffer`` -> (kind, body); None if there is none yet.
 
-    Raises EngineError for a length that cannot be.
+    Raises EngineError for an impossible length.
     """
     if len(buffer) < _HEAD.size:
         return None
@@ -88,12 +88,12 @@ def take_message(buffer: bytearray) -> tuple[int, bytes] | None:
 
 
 def json_message(kind: int, value: dict[str, Any], blob: bytes = b"", prefix: bytes = b"") -> bytes:
-    """A message of ``prefix``, JSON and raw bytes behind it."""
+    """A message of ``prefix``, JSON and raw bytes after it."""
     return message(kind, prefix + with_blob(value, blob))
 
 
 def with_blob(value: dict[str, Any], blob: bytes = b"") -> bytes:
-    """JSON with its length before it and raw bytes behind it."""
+    """JSON with its length before it and raw bytes after it."""
     text = json.dumps(value).encode()
     return _SIZE.pack(len(text)) + text + blob
 
@@ -106,7 +106,7 @@ def split_blob(body: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def submit_message(number: int, request: SpeechRequest) -> bytes:
-    """A request; its recording goes as float32 behind the rest."""
+    """A request; its recording follows as float32."""
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     samples = values.pop("reference_audio")
     blob = b"" if samples is None else np.asarray(samples, dtype="<f4").tobytes()
@@ -122,7 +122,7 @@ def read_submit(body: bytes) -> tuple[int, SpeechRequest]:
 
 
 def cancel_message(number: int) -> bytes:
-    """Request ``number`` is not wanted any more."""
+    """Cancel request ``number``."""
     return message(CANCEL, _NUMBER.pack(number))
 
 

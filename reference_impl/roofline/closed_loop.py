@@ -132,10 +132,10 @@ def closed_loop(
             request.end = event
             ended.put((place, number))
 
-        said = texts[(place + number * (2 * place + 1)) % len(texts)]
+        text = texts[(place + number * (2 * place + 1)) % len(texts)]
         name = f"{seed}-{place}-{number}"
         own_seed = seed + place * 1000 + number
-        engine.submit(SpeechRequest(name, said, engine.voices[0], own_seed, max_frames), on_event)
+        engine.submit(SpeechRequest(name, text, engine.voices[0], own_seed, max_frames), on_event)
 
     begun = time.perf_counter()
     for place in range(concurrency):

@@ -110,7 +110,7 @@ def frame_cost(
     chunk_frames: int,
     element_bytes: int,
 ) -> FrameCost:
-    """The cost of one frame for ``batch`` requests with ``context`` positions behind each.
+    """The cost of one frame for ``batch`` requests with ``context`` earlier positions each.
 
     The predictor keeps its keys and values within a frame (a strategy that computes positions
     again does more), and Code2Wav its state; ``chunk_frames``: frames that one reading of

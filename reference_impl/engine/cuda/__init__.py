@@ -1,6 +1,6 @@
 """The decode step in kernels of our own and CUDA graphs: what ``reference.graphs=full_step`` runs.
 
-``step.py`` is the frame, kernel by kernel; ``batch.py`` puts it behind the interface of
+``step.py`` is the frame, kernel by kernel; ``batch.py`` gives it the interface of
 :class:`reference_impl.engine.decode_batch.DecodeBatch`. The kernels: ``linear.py`` and ``few_rows.py``
 (products), ``attention.py``, ``drawing.py``; ``tiles.py`` says how the work of a product is
 cut. ``prefill.py``: prompts. ``audio.py``, ``code2wav.py``, ``convolution.py``, ``window.py``:

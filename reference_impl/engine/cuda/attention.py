@@ -207,7 +207,7 @@ def slot_attention(
     qkv: Tensor, norms: tuple[Tensor, Tensor], rotary: tuple[Tensor, Tensor], keys: Tensor, values: Tensor,
     lengths: Tensor, positions: Tensor, out: Tensor, rows: int, eps: float, pdl: bool = False,
 ) -> None:  # fmt: skip
-    """One new position for each row, behind lengths[row] earlier ones; its cost follows each row's own length.
+    """One new position for each row, after lengths[row] earlier ones; its cost follows each row's own length.
 
     qkv [rows, (heads + 2 kv_heads) × D]; keys/values [slots, kv_heads, max_len, D]; lengths,
     positions (rotary) [rows] -> out [rows, heads × D].

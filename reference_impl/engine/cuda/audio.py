@@ -1,9 +1,9 @@
 """Code2Wav in CUDA graphs of few shapes, on a stream of its own (``reference.graphs=full_step``).
 
 A call takes a power of two of streams and of frames. It is filled up with spare streams, and every
-stream with frames that nobody hears and that leave no trace in its state; so chunks of unlike
+stream with frames that are not sent and do not change its state; so chunks of different
 lengths share a call. A call costs nearly the same for one stream as for a few, since its 160
-kernels, one behind the other, wait for a place on the card beside those of the steps.
+kernels, one after the other, compete with those of the decode steps for the GPU.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from reference_impl.model.transfers import to_device
 PRIORITY = -1
 MOST_FRAMES = 32  # of a call: tiles of the attention and the depthwise kernel grow with it; longer chunks take several
 CALL_FRAMES = 48
-"""What a call costs beside its work, in frames of one stream: on an H200 one of 1 x 1 takes 0.77 ms alone and one of
-32 x 8 4.94 (``benchmarks/step_profile.py``), so 0.75 ms and 0.016 a frame."""
+"""What a call costs in addition to its work, in frames of one stream: on an H200 one of 1 x 1 takes 0.77 ms alone, one
+of 32 x 8 4.94 (``benchmarks/step_profile.py``), so 0.75 ms and 0.016 a frame."""
 
 
 Pieces = list[tuple[AudioJob, np.ndarray]]

@@ -54,7 +54,7 @@ class FullStepBatch(DecodeBatch):
             raise ConfigError(
                 f"reference.max_batch={settings.max_batch}: graphs=full_step has kernels for at most {MAX_SLOTS} slots"
             )
-        # a step in vain takes one more position and one more row of random numbers than the request has
+        # a dropped step takes one more position and one more row of random numbers than the request has
         super().__init__(model, settings, max_frames + 1, pad)
         self.max_length = settings.max_seq_len - 1
         slots = settings.max_batch
@@ -182,7 +182,7 @@ class FullStepBatch(DecodeBatch):
         )
 
     def launch_step(self) -> None:
-        """Begin a frame for every taken slot, at once behind what is under way."""
+        """Begin a frame for every taken slot, queued at once after what is under way."""
         self._prefill_pending()
         count = self.count
         self._full.replay(self.settings.max_batch if self.settings.deterministic else count)

@@ -28,7 +28,7 @@ ALIGNED = 8  # numbers of 16 bits
 
 @dataclass(frozen=True)
 class Stage:
-    """One convolution of the decoder and the activation behind it (None: samples).
+    """One convolution of the decoder and the activation after it (None: samples).
 
     ``adds``: the residual is added; ``begins``: the result is the next residual.
     """
@@ -103,7 +103,7 @@ def _norm(norm: torch.nn.Module, x: Tensor) -> Tensor:
 
 
 class FastUpsample:
-    """Transposed convolution without overlap, which is a product, and a ConvNeXt block behind it."""
+    """Transposed convolution without overlap, which is a product, and a ConvNeXt block after it."""
 
     def __init__(self, stage: UpsampleStage, history: Tensor):
         weight = stage.transposed.conv.weight  # [inputs, outputs, ratio]
@@ -153,7 +153,7 @@ class FastCode2Wav:
     def push(self, codes: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
         """The next frames of the streams ``rows`` [B]: codes [B, 16, T] -> int16 [B, 1920 × T].
 
-        Of each stream the first ``lengths`` [B] frames count: it goes on behind them, and what the others
+        Of each stream the first ``lengths`` [B] frames count: it continues after them, and what the others
         sound like is not to be heard. The result is overwritten by the next call.
         """
         frames = codes.shape[-1]

@@ -1,7 +1,7 @@
 """The convolutions of Code2Wav, channels last, each with what surrounds it.
 
 Everything between 50 Hz and 24 kHz is one kind of kernel: a causal convolution as a matrix
-product over taps × channels, then bias, residual, and the SnakeBeta of whoever reads next. A
+product over taps × channels, then bias, residual, and the SnakeBeta of the layer that reads it. A
 transposed convolution of kernel 2s and stride s is one as well: two taps (this input and the
 one before), s × channels outputs. An input has its history in front of it, in one buffer.
 """
@@ -106,7 +106,7 @@ def depthwise_kernel(
         old = tl.load(kept + (source + TAPS - 1) * CHANNELS, mask=inside & (source < 0), other=0.0)
         factor = tl.load(weight + tap * CHANNELS + channel, mask=inside, other=0.0).to(tl.float32)
         total += tl.where(source < 0, old, fresh).to(tl.float32) * factor
-    # what the history becomes: its row is so many rows further on as the stream is long
+    # what the history becomes: its rows are those at the end of the stream
     count = tl.load(lengths + stream).to(tl.int32) * per_frame
     later = row + count - (TAPS - 1)
     next_fresh = tl.load(here + later * CHANNELS, mask=inside & (later >= 0) & (row < TAPS - 1), other=0.0)

@@ -43,7 +43,7 @@ def _kth_largest(logits, COUNT: tl.constexpr, BITS: tl.constexpr):
 def _draw(logits, ids, number, temperature, TOP_K: tl.constexpr, GREEDY: tl.constexpr, BITS: tl.constexpr):
     """One of ``ids`` [SIZE] by logits [SIZE] float32 (-inf: never) and a uniform number."""
     if GREEDY:
-        # beside a logit that is no number, any id could win, also one that is not in the vocabulary
+        # with a NaN among the logits any id could win, even one that is not in the vocabulary
         code = tl.argmax(tl.where(logits == logits, logits, float("-inf")), 0)
     else:
         if TOP_K > 0:

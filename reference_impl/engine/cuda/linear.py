@@ -109,7 +109,7 @@ def linear_kernel(
         total = tl.zeros((COLUMNS, CHUNK), tl.float32)
     up_total = total
     for start in tl.range(0, K, step):
-        # ask for the next part before working on this one (behind the last nothing is read)
+        # ask for the next part before working on this one (after the last nothing is read)
         next_tile = _load_weights(weight, columns, start + step, N, K, GROUPS, CHUNK, DOT)
         if GATED:
             next_up_tile = _load_weights(weight + N * K, columns, start + step, N, K, GROUPS, CHUNK, DOT)

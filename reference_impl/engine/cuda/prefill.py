@@ -1,6 +1,6 @@
 """Prompts through the talker in CUDA graphs of a few fixed lengths.
 
-A prompt is padded on the right up to the next length. What stands behind its end cannot be
+A prompt is padded on the right up to the next length. What comes after its end cannot be
 seen by it (attention is causal), and the keys and values it leaves in the cache are
 overwritten by the frames that follow before anything may look at them.
 

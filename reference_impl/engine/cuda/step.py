@@ -3,7 +3,7 @@
 :meth:`FullStep.run` is the frame: 15 passes through the code predictor, each ending in a draw,
 then the sum of the 16 embeddings, one pass through the talker, and the draw of codebook 0.
 Nothing in it waits for the host, so it is captured once for each of a few batch sizes and
-replayed. Slots behind the taken ones are computed and ignored; they stand at position 0.
+replayed. Slots after the taken ones are computed and ignored; they stay at position 0.
 """
 
 from __future__ import annotations

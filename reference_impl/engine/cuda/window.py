@@ -42,7 +42,7 @@ def window_attention_kernel(
     here = qkv + stream.to(tl.int64) * (NEW * width) + head * DIM
     lane = tl.arange(0, DIM)[None, :]
 
-    # key j is row j of the history, and behind it the new ones
+    # key j is row j of the history, then the new ones
     key = tl.arange(0, KEYS)
     old, new = key < KEPT, (key >= KEPT) & (key < KEPT + NEW)
     kept = history + slot * slot_stride + head * (KEPT * DIM)
@@ -77,12 +77,12 @@ def window_attention_kernel(
 def window_attention(
     qkv: Tensor, table: Tensor, history: Tensor, slots: Tensor, lengths: Tensor, frames: Tensor, out: Tensor, new: int
 ) -> None:
-    """``new`` positions of each of some streams, of which the first ``lengths`` count, behind those that they keep.
+    """``new`` positions of each of some streams, of which the first ``lengths`` count, after those that they keep.
 
     qkv [streams × new, 3 × heads × D]; table [positions, 2, D] float32 as of
     :class:`reference_impl.model.layers.RotaryTable`; history [all slots, 2, heads, window - 1, D], which is
     renewed; slots, lengths [streams], each slot a different one; frames [all slots]: positions heard before
-    -> out [streams × new, heads × D]. Behind the end of the table its last position counts: what a chunk is filled up
+    -> out [streams × new, heads × D]. Beyond the end of the table its last position is used: what a chunk is filled up
     with may reach it.
     """
     _, _, heads, kept, dim = history.shape
