@@ -5,7 +5,8 @@
 The server is the real one; its engine is a stand-in that speaks a few milliseconds of a rising tone, so that
 a recording is small enough to be replayed at every split position. FOLDER gets one ``NAME.http`` a form,
 all that came over the connection from the status line on, and ``expected.json``: what was spoken and written,
-as the engine and the text know it. No client and no decoder of this project takes part.
+as the engine and the text know it. The requests are the ``recordings`` of each
+wire form with its own body; no decoder of this project takes part.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_forms import BUILT_IN, RequestedModalities
+from omni_bench.records.config import ClientConfig
+from omni_bench.records.prompt import Prompt
 from reference_impl.engine_api import AudioChunk, EngineLike, EngineStats, Event, Failed, Finished, SpeechRequest
 from reference_impl.http.app import create_app
 
@@ -32,7 +37,7 @@ RATE_HZ = 24_000
 CHUNK_SAMPLES = (240, 481, 333)
 CHUNK_PAUSE_S = 0.004
 TOKEN_MS = 1.0
-SPEECH, SOCKET, CHAT = "/v1/audio/speech", "/v1/audio/speech/stream", "/v1/chat/completions"
+CLOSE_SESSION = json.dumps({"type": "session.close"}).encode()
 CLOSE_FRAME = b"\x88\x02"  # its first bytes; the code follows
 DEFAULT_FOLDER = Path(__file__).parents[1] / "tests" / "data" / "wire"
 
@@ -80,73 +85,45 @@ class ToneEngine(EngineLike):
 
 
 @dataclass(frozen=True)
-class Form:
-    """One recording. ``kind``: of the client that reads it; ``error``: how that must end, None if well."""
+class Recorded:
+    """One recording of a wire form."""
 
-    kind: str
-    path: str
-    body: dict[str, Any]
-    audio: bool = True
-    text: bool = False
-    error: str | None = None
-    messages: tuple[dict[str, Any], ...] = field(default=())
+    form: WireForm
+    recording: Recording
 
+    @property
+    def client(self) -> ClientConfig:
+        """Who asks for it."""
+        modalities, extra = list(self.recording.modalities), dict(self.recording.extra_body)
+        return ClientConfig(kind=self.form.name, model="tiny", modalities=modalities, extra_body=extra)
 
-def _chat(modalities: list[str], **more: Any) -> dict[str, Any]:
-    messages = [{"role": "user", "content": TEXT}]
-    streamed = {"stream": True, "stream_options": {"include_usage": True}}
-    return {"model": "tiny", "messages": messages, "modalities": modalities, **streamed, **more}
-
-
-def _speech(**more: Any) -> dict[str, Any]:
-    return {"model": "tiny", "input": TEXT, "seed": 1, **more}
+    @property
+    def payload(self) -> bytes:
+        """What is asked."""
+        return self.form.encode(self.form.build_body(Prompt("recorded", TEXT, None, None, "en"), self.client, 1))
 
 
-def _socket(**more: Any) -> tuple[dict[str, Any], ...]:
-    config = {"type": "session.config", "model": "tiny", "seed": 1, "stream_audio": True, **more}
-    return (config, {"type": "input.text", "text": TEXT}, {"type": "input.done"}, {"type": "session.close"})
+RECORDINGS = {name: Recorded(form, recording) for form in BUILT_IN for name, recording in form.recordings.items()}
 
 
-RAW, EVENTS = {"stream": True, "stream_format": "audio"}, {"stream": True, "stream_format": "sse"}
-FORMS = {
-    "speech_pcm": Form("openai_speech", SPEECH, _speech(response_format="pcm", **RAW)),
-    "speech_wav": Form("openai_speech_wav", SPEECH, _speech(response_format="wav", **RAW)),
-    "speech_wav_file": Form("openai_speech_wav", SPEECH, _speech(response_format="wav", stream=False)),
-    "speech_sse": Form("openai_speech_sse", SPEECH, _speech(response_format="pcm", **EVENTS)),
-    "speech_sse_wav": Form("openai_speech_sse", SPEECH, _speech(response_format="wav", **EVENTS)),
-    "speech_sse_error": Form(
-        "openai_speech_sse", SPEECH, _speech(response_format="pcm", **EVENTS), error="in_band_error"
-    ),
-    "chat": Form("openai_chat_audio", CHAT, _chat(["text", "audio"]), text=True),
-    "chat_openai": Form(
-        "openai_chat_audio",
-        CHAT,
-        _chat(["text", "audio"], audio={"format": "pcm16"}, audio_field="audio"),
-        text=True,
-    ),
-    "chat_text": Form("openai_chat_audio", CHAT, _chat(["text"]), audio=False, text=True),
-    "chat_error": Form("openai_chat_audio", CHAT, _chat(["text", "audio"]), text=True, error="in_band_error"),
-    "socket_pcm": Form("openai_speech_ws", SOCKET, {}, messages=_socket(response_format="pcm")),
-    "socket_wav": Form("openai_speech_ws", SOCKET, {}, messages=_socket(response_format="wav")),
-    "socket_error": Form("openai_speech_ws", SOCKET, {}, error="in_band_error", messages=_socket()),
-}
-
-
-async def record(form: Form) -> bytes:
-    """All bytes that the server sends for ``form``."""
-    runner = web.AppRunner(create_app(ToneEngine(form.error is not None), chat_token_ms=TOKEN_MS), shutdown_timeout=1)
+async def record(asked: Recorded) -> bytes:
+    """All bytes that the server sends for ``asked``."""
+    runner = web.AppRunner(
+        create_app(ToneEngine(asked.recording.error is not None), chat_token_ms=TOKEN_MS), shutdown_timeout=1
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1])
-        writer.write(_handshake(form) if form.messages else _post(form))
+        socket = asked.form.is_socket
+        writer.write(_handshake(asked.form.path) if socket else _post(asked.form.path, asked.payload))
         head = await reader.readuntil(b"\r\n\r\n")
-        for message in form.messages:
-            writer.write(_masked_text(json.dumps(message)))
+        for message in [*asked.payload.splitlines(), CLOSE_SESSION] if socket else []:
+            writer.write(_masked_text(message))
         rest = b""
         async with asyncio.timeout(30):
-            while not (form.messages and rest[-4:-2] == CLOSE_FRAME) and (data := await reader.read(65_536)):
+            while not (socket and rest[-4:-2] == CLOSE_FRAME) and (data := await reader.read(65_536)):
                 rest += data
         writer.close()
         return head + rest
@@ -154,10 +131,9 @@ async def record(form: Form) -> bytes:
         await runner.cleanup()
 
 
-def _post(form: Form) -> bytes:
-    body = json.dumps(form.body).encode()
+def _post(path: str, body: bytes) -> bytes:
     lines = [
-        f"POST {form.path} HTTP/1.1",
+        f"POST {path} HTTP/1.1",
         "Host: 127.0.0.1",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
@@ -167,10 +143,10 @@ def _post(form: Form) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _handshake(form: Form) -> bytes:
+def _handshake(path: str) -> bytes:
     key = base64.b64encode(bytes(range(16))).decode()
     lines = [
-        f"GET {form.path} HTTP/1.1",
+        f"GET {path} HTTP/1.1",
         "Host: 127.0.0.1",
         "Upgrade: websocket",
         "Connection: Upgrade",
@@ -181,9 +157,8 @@ def _handshake(form: Form) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _masked_text(text: str) -> bytes:
+def _masked_text(data: bytes) -> bytes:
     """A text frame as RFC 6455 wants it of clients: masked, here with zeros."""
-    data = text.encode()
     return b"\x81" + struct.pack(">BH", 0x80 | 126, len(data)) + bytes(4) + data
 
 
@@ -191,14 +166,15 @@ def expected() -> dict[str, Any]:
     """What each recording holds, from the engine and the text alone."""
     chunks = chunks_pcm()
     facts = {}
-    for name, form in FORMS.items():
-        spoken = chunks[: 1 if form.error else len(chunks)] if form.audio else []
+    for name, asked in RECORDINGS.items():
+        error, modalities = asked.recording.error, RequestedModalities.of(asked.client)
+        spoken = chunks[: 1 if error else len(chunks)] if modalities.audio else []
         facts[name] = {
-            "kind": form.kind,
-            "error": form.error,
+            "kind": asked.form.name,
+            "error": error,
             "samples": sum(map(len, spoken)) // 2,
             "chunk_samples": [len(pcm) // 2 for pcm in spoken],
-            "text": TEXT if form.text else None,
+            "text": TEXT if modalities.text else None,
         }
     return {"sample_rate_hz": RATE_HZ, "pcm": base64.b64encode(b"".join(chunks)).decode(), "forms": facts}
 
@@ -209,8 +185,8 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=DEFAULT_FOLDER)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name, form in FORMS.items():
-        data = asyncio.run(record(form))
+    for name, asked in RECORDINGS.items():
+        data = asyncio.run(record(asked))
         (folder / f"{name}.http").write_bytes(data)
         print(f"{name}: {len(data)} bytes")
     text = json.dumps(expected(), indent=1, ensure_ascii=False) + "\n"

@@ -5,22 +5,24 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from omni_bench.datasets.load import list_datasets
 from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_OK, ConfigError, OmniBenchError
+from omni_bench.plugins import PluginError
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.run.config.compose import compose, group_options, scenario_folder
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.targets.named_servers import SERVERS
-from omni_bench.targets.preflight import NOTE, OK, PROBLEM, Finding, installed, preflight
+from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, checked
+from omni_bench.targets.create import TARGETS
+from omni_bench.targets.launch import NamedServer
+from omni_bench.targets.preflight import installed
 
 MIN_PYTHON = (3, 11)
 MEMORY_BYTES = 4 << 30
-EXTERNAL_TIMEOUT_S = 3.0
 
 
 def doctor_command(overrides: Sequence[str] = ()) -> int:
@@ -46,8 +48,8 @@ def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
     yield _python()
     yield Finding(OK, "machine", f"{cpu_model() or 'unknown CPU'}, {usable_cores()} cores; {platform.platform()}")
     yield _memory()
-    yield from _checked("scenarios", _scenarios)
-    yield from _checked("torch", _torch)
+    yield checked("scenarios", _scenarios)
+    yield checked("torch", _torch)
     config = RunConfig()
     try:
         config = compose(overrides)
@@ -56,24 +58,18 @@ def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
             raise
         yield Finding(PROBLEM, "scenario", str(error))
         return
-    yield from _checked("data set", lambda: _dataset(config))
+    yield checked("data set", lambda: _dataset(config))
     if config.asr.kind != "none":
-        yield from _checked("judge", lambda: _judge(config))
+        yield checked("judge", lambda: _judge(config))
     yield _faster_whisper()
     yield _speaker_encoder()
-    yield from _checked("disk", lambda: _disk(config))
-    yield from _target(config)
-    for kind in SERVERS:
-        if kind != config.target.kind:
-            yield _other_server(kind)
-
-
-def _checked(what: str, check: Callable[[], Finding]) -> Iterator[Finding]:
-    """The finding of ``check``; what it raises is a problem with its own message."""
-    try:
-        yield check()
-    except (OmniBenchError, ImportError, OSError) as error:
-        yield Finding(PROBLEM, what, str(error))
+    yield checked("disk", lambda: _disk(config))
+    yield from TARGETS[config.target.kind].findings(config)
+    for name, kind in TARGETS.usable().items():
+        if isinstance(kind, PluginError):
+            yield Finding(NOTE, name, str(kind))
+        elif kind.server is not None and name != config.target.kind:
+            yield _other_server(name, kind.server)
 
 
 def _python() -> Finding:
@@ -109,46 +105,6 @@ def _dataset(config: RunConfig) -> Finding:
     needed = size_load(config.load).prompts
     load_prompts(config.dataset, needed)
     return Finding(OK, "data set", f"{config.dataset.name}: {needed} prompts read, as {config.scenario.name} needs")
-
-
-def _target(config: RunConfig) -> Iterator[Finding]:
-    """What the configured target needs."""
-    if config.target.kind == "reference":
-        yield from _checked("checkpoint", lambda: _checkpoint(config))
-        yield from _checked("port", lambda: _port(config))
-    elif config.target.kind == "external":
-        yield _external(config.target)
-    else:
-        yield from preflight(config.target)
-
-
-def _external(target: TargetConfig) -> Finding:
-    from omni_bench.load.clients.urls import server_root
-    from omni_bench.targets.probe import get
-
-    url = server_root(target.url or "") + target.health_path
-    answer = get(url, EXTERNAL_TIMEOUT_S)
-    if answer.status is None or answer.status >= 500:
-        return Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
-    return Finding(OK, "server", f"{url} answers with status {answer.status}")
-
-
-def _checkpoint(config: RunConfig) -> Finding:
-    from omni_bench.targets.reference import check_checkpoint
-    from reference_impl.settings import BUNDLED
-
-    given = config.reference.checkpoint
-    if given != "bundled":
-        check_checkpoint(config.reference)
-        return Finding(OK, "checkpoint", f"{config.reference.preset}: {given}")
-    folder = BUNDLED[config.reference.preset]
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        return Finding(PROBLEM, "checkpoint", f"no *.safetensors in {folder}: the installation is incomplete")
-    size = sum(path.stat().st_size for path in files)
-    return Finding(
-        OK, "checkpoint", f"{config.reference.preset}: {len(files)} files, {size / 2**20:.0f} MiB, in {folder}"
-    )
 
 
 def _judge(config: RunConfig) -> Finding:
@@ -190,16 +146,9 @@ def _disk(config: RunConfig) -> Finding:
     return Finding(OK, "disk", f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free at {folder}")
 
 
-def _port(config: RunConfig) -> Finding:
-    from omni_bench.targets.probe import free_port
-
-    return Finding(OK, "port", f"{config.target.host} can be bound, for example port {free_port(config.target.host)}")
-
-
-def _other_server(kind: str) -> Finding:
+def _other_server(kind: str, server: NamedServer) -> Finding:
     """Whether a server that is not the configured one could be launched too."""
-    server = SERVERS[kind]
-    (found,) = installed(TargetConfig(kind=kind, model="MODEL"))
+    (found,) = installed(TargetConfig(kind=kind, model="MODEL"), server)
     if found.state == OK:
         return Finding(
             OK, server.package, f"{found.detail}; what it needs: omni-bench doctor target={kind} client.model=MODEL"

@@ -147,7 +147,7 @@ class LevelRun:
         return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
 
     async def _open_connections(self, session: aiohttp.ClientSession) -> None:
-        if self._stopped() is not None or not self._form.keeps_connections:
+        if self._stopped() is not None or self._form.is_socket:
             return
         with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
             async with self._abort.deadline(self._job.options.connect_timeout_s):

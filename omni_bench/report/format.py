@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
-from omni_bench.load.clients.wire_forms import CHAT
 
 UNKNOWN_CPU = "CPU (model unknown)"
 NA = "n/a"
@@ -185,6 +184,4 @@ def has_text(run: Mapping[str, Any]) -> bool:
 def modalities(run: Mapping[str, Any]) -> tuple[str, ...]:
     """What was asked for, by run.json's own configuration; audio of a run that does not say (speech)."""
     client = (run.get("provenance") or {}).get("config", {}).get("client") or {}
-    if client.get("kind") != CHAT:
-        return (AUDIO,)
-    return tuple(client.get("modalities") or ())
+    return tuple(client.get("modalities") or (AUDIO,))

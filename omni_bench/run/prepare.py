@@ -21,8 +21,7 @@ from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
 from omni_bench.run.judging import check_speaker_encoder, find_judge, references_for
 from omni_bench.run.parity import REPEATS
-from omni_bench.targets.preflight import check_target
-from omni_bench.targets.reference import check_checkpoint
+from omni_bench.targets.create import TARGETS
 
 SPACE_FIXED_BYTES = 64 << 20
 SPACE_PER_REQUEST_BYTES = 3 << 20
@@ -49,9 +48,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
 
     ``say`` shows what takes long. Raises TargetError, DatasetError, ConfigError, AccuracyError or StoreError.
     """
-    if config.target.kind == "reference":
-        check_checkpoint(config.reference)
-    check_target(config.target)
+    TARGETS[config.target.kind].check(config)
     check_api_key(config.client)
     check_speaker_encoder(config)
     size = size_load(config.load)

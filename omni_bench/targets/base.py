@@ -1,10 +1,17 @@
-"""What the orchestration needs of a server, whoever started it."""
+"""What a target is: a server, whoever started it, and what must be known of it before."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from omni_bench.errors import OmniBenchError
+from omni_bench.records.config import RunConfig, TargetConfig
+
+if TYPE_CHECKING:
+    from omni_bench.targets.launch import NamedServer
 
 
 @dataclass(frozen=True)
@@ -53,3 +60,45 @@ class Target(Protocol):
 
     def stop(self) -> None:
         """End the server and all its children, if it was launched here."""
+
+
+OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: ``state`` is ``ok``, ``note`` (something is not available, the job goes on) or ``PROBLEM``."""
+
+    state: str
+    what: str
+    detail: str
+
+
+def checked(what: str, check: Callable[[], Finding]) -> Finding:
+    """The finding of ``check``; what it raises is a problem with its own message."""
+    try:
+        return check()
+    except (OmniBenchError, ImportError, OSError) as error:
+        return Finding(PROBLEM, what, str(error))
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """A kind of target, chosen by ``target.kind``. ``what``: a line for people.
+
+    ``create``: from a configuration and the path of the server's log to the target. ``findings``: what it needs, for
+    ``omni-bench doctor``. ``validate`` raises ConfigError for values that it cannot take, ``check`` OmniBenchError,
+    before every run, where it cannot be launched here. ``takes``: keys of the target's configuration that are not
+    for every kind (:data:`omni_bench.run.config.validate_target.OWN_KEYS`). ``defaults``: of its configuration.
+    ``server``: whose presence ``omni-bench doctor`` tells also where another target is configured.
+    """
+
+    name: str
+    what: str
+    create: Callable[[RunConfig, Path], Target]
+    findings: Callable[[RunConfig], Iterator[Finding]] = lambda config: iter(())
+    validate: Callable[[TargetConfig], None] = lambda target: None
+    check: Callable[[RunConfig], None] = lambda config: None
+    takes: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    server: NamedServer | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -10,14 +12,13 @@ from pathlib import Path
 
 import psutil
 
-from omni_bench.errors import TargetError
+from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import TargetConfig
-from omni_bench.targets.base import TargetInfo
+from omni_bench.targets.base import TargetInfo, TargetKind
 from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
-from omni_bench.targets.launch import guarded_command, launch_command, launch_env, server_python
-from omni_bench.targets.named_servers import SERVERS
-from omni_bench.targets.preflight import missing_program
+from omni_bench.targets.launch import NamedServer, guarded_command, launch_command, launch_env, server_python
+from omni_bench.targets.preflight import check_target, missing_program, preflight
 from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
 
@@ -25,14 +26,15 @@ PROBE_TIMEOUT_S = 2.0
 
 
 class CommandTarget:
-    """The server that a command launches, without a shell and in the foreground.
+    """The server that a command launches, ``server``'s or the user's, without a shell and in the foreground.
 
     It is ready when ``health_path`` answers with a 2xx and ``/v1/models`` with no server error, and ended with all of
     its processes. It runs under :mod:`omni_bench.targets.guardian`, so that it ends too if this process is killed.
     """
 
-    def __init__(self, config: TargetConfig, log_path: Path):
+    def __init__(self, config: TargetConfig, log_path: Path, server: NamedServer | None = None):
         self._config = config
+        self._server = server
         self._process: ServerProcess | None = None
         self._on_gpus_before: dict[int, str] | None = None
         self.log_path: Path | None = log_path
@@ -45,11 +47,11 @@ class CommandTarget:
         port = config.port or free_port(config.host)
         check_port_free(config.host, port)
         self.base_url = url_of(config.host, port)
-        command, env = launch_command(config, port), launch_env(config)
+        command, env = launch_command(config, port, self._server), launch_env(config, self._server)
         program = shutil.which(command[0], path=env.get("PATH"))
         if program is None:
-            raise TargetError(missing_program(config))
-        python = server_python(config, program)
+            raise TargetError(missing_program(config, self._server))
+        python = server_python(config, program, self._server)
         interpreter = ask_interpreter(python) if python is not None else None
         self._on_gpus_before = gpu_processes()
         self._process = ServerProcess(
@@ -66,8 +68,7 @@ class CommandTarget:
         return self._info(command, interpreter, startup_s)
 
     def _info(self, command: list[str], interpreter: Interpreter | None, startup_s: float) -> TargetInfo:
-        server = SERVERS.get(self._config.kind)
-        known = server is not None and interpreter is not None
+        server = self._server
         return TargetInfo(
             kind=self._config.kind,
             base_url=self.base_url,
@@ -77,8 +78,8 @@ class CommandTarget:
             health=self._get(self._config.health_path).json(),
             models=self._get("/v1/models").json(),
             environment=interpreter.as_environment() if interpreter is not None else None,
-            version=interpreter.package_version(server.package) if known else None,
-            commit=interpreter.package_commit(server.package) if known else None,
+            version=interpreter.package_version(server.package) if server and interpreter else None,
+            commit=interpreter.package_commit(server.package) if server and interpreter else None,
             stated_version=self._get("/version").json(),
         )
 
@@ -139,3 +140,69 @@ def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
                 f"port {port} is answered by process {one.pid} ({name}), which was not launched here; "
                 "stop that server or choose another target.port"
             )
+
+
+def _command(target: TargetConfig) -> None:
+    if not target.command:
+        raise ConfigError(
+            "target.command is needed for target=command: what launches the server, in the foreground, with {host} "
+            "and {port} where those belong"
+        )
+    try:
+        words = shlex.split(target.command)
+    except ValueError as error:
+        raise ConfigError(f"target.command={target.command!r}: {str(error).lower()}") from None
+    if not words:
+        raise ConfigError(f"target.command={target.command!r}: names no program")
+    if target.port == 0 and "{port}" not in target.command:
+        raise ConfigError(
+            f"target.command={target.command!r}: needs {{port}} where the port belongs, or target.port=N if the "
+            "command always takes port N"
+        )
+
+
+TARGET = TargetKind(
+    name="command",
+    what="Any server by its launch command (target.command, with {host} and {port}): stopped after the run, children "
+    "and all",
+    create=lambda config, log_path: CommandTarget(config.target, log_path),
+    findings=lambda config: preflight(config.target),
+    validate=_command,
+    check=lambda config: check_target(config.target),
+    takes=("command",),
+    defaults={"startup_timeout_s": 900.0},
+)
+
+
+def launched(name: str, what: str, server: NamedServer, *own_keys: str) -> TargetKind:
+    """The target ``name`` of a server that is launched by its own command. ``own_keys``: those it takes beside model,
+    deploy_config and extra_args."""
+    return TargetKind(
+        name=name,
+        what=what,
+        create=lambda config, log_path: CommandTarget(config.target, log_path, server),
+        findings=lambda config: preflight(config.target, server),
+        validate=_named_server,
+        check=lambda config: check_target(config.target, server),
+        takes=("model", "deploy_config", "extra_args", *own_keys),
+        # ``model``: a folder, or a hub id whose files are in the local cache: nothing is downloaded
+        defaults={
+            "model": "${client.model}",
+            "gpus": 1,
+            "env": {"HF_HUB_OFFLINE": "1"},
+            "startup_timeout_s": 900.0,
+            "stop_timeout_s": 30.0,
+        },
+        server=server,
+    )
+
+
+def _named_server(target: TargetConfig) -> None:
+    if not target.model:
+        raise ConfigError(f"target.model is needed for target={target.kind}: a folder with a model, or its hub id")
+    if target.model.startswith("-"):
+        raise ConfigError(f"target.model={target.model!r}: a folder with a model, or its hub id, and no option")
+    try:
+        json.dumps(dict(target.stage_overrides), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"target.stage_overrides={target.stage_overrides!r} is not JSON: {error}") from None

@@ -1,19 +1,20 @@
-"""From configuration to a target."""
+"""The kinds of target by the value of ``target.kind``, and from a configuration to a target."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from omni_bench.errors import choice
+from omni_bench.plugins import Registry
 from omni_bench.records.config import RunConfig
-from omni_bench.targets.base import Target
+from omni_bench.targets import command, external, reference, sglang_omni, vllm_omni
+from omni_bench.targets.base import Target, TargetKind
 from omni_bench.targets.chaos import ChaosTarget
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
-from omni_bench.targets.command import CommandTarget
-from omni_bench.targets.external import ExternalTarget
-from omni_bench.targets.reference import ReferenceTarget
 
 CHAOS_LOG = "chaos.log"
+BUILT_IN = (reference.TARGET, external.TARGET, command.TARGET, vllm_omni.TARGET, sglang_omni.TARGET)
+TARGETS = Registry("omni_bench.targets", TargetKind, {kind.name: kind for kind in BUILT_IN})
 
 
 def create_target(config: RunConfig, log_path: Path) -> Target:
@@ -21,23 +22,9 @@ def create_target(config: RunConfig, log_path: Path) -> Target:
 
     A launched server logs to ``log_path``, the proxy beside it. Raises ConfigError.
     """
-    choice("target.kind", config.target.kind, TARGET_KINDS)
-    target: Target
-    if config.target.kind == "reference":
-        target = ReferenceTarget(config.target, config.reference, log_path)
-    elif config.target.kind == "external":
-        target = ExternalTarget(config.target)
-    else:
-        target = CommandTarget(config.target, log_path)
+    target = TARGETS.require("target.kind", config.target.kind).create(config, log_path)
     if config.target.chaos is None:
         return target
     choice("target.chaos", config.target.chaos, tuple(WIRE_FAULTS))
     fault = WIRE_FAULTS[config.target.chaos]
     return ChaosTarget(target, fault, config.target, log_path.with_name(CHAOS_LOG))
-
-
-NAMED_SERVERS = ("vllm_omni", "sglang_omni")
-"""Launched by their own command; what they are: :mod:`omni_bench.targets.named_servers`."""
-
-
-TARGET_KINDS = ("reference", "external", "command", *NAMED_SERVERS)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from omni_bench.errors import TargetError
-from omni_bench.load.clients.urls import server_root
-from omni_bench.records.config import TargetConfig
-from omni_bench.targets.base import TargetInfo
+from omni_bench.errors import ConfigError, TargetError
+from omni_bench.load.clients.urls import server_root, url_problem
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind
 from omni_bench.targets.probe import get
 
 POLL_S = 0.25
 PROBE_TIMEOUT_S = 5.0
+FINDING_TIMEOUT_S = 3.0
 
 
 class ExternalTarget:
@@ -63,3 +65,33 @@ class ExternalTarget:
 
     def stop(self) -> None:
         """Nothing: a server that was not launched here is left running."""
+
+
+def _validate(target: TargetConfig) -> None:
+    if not target.url:
+        raise ConfigError("target.url is needed for target=external, such as target.url=http://127.0.0.1:8091")
+    if (problem := url_problem(target.url)) is not None:
+        raise ConfigError(f"target.url={problem}")
+    for name in ("env", "python", "devices", "gpus"):
+        if getattr(target, name):
+            raise ConfigError(f"target.{name}: the target 'external' is not launched here, so that it cannot be set")
+
+
+def _findings(config: RunConfig) -> Iterator[Finding]:
+    url = server_root(config.target.url or "") + config.target.health_path
+    answer = get(url, FINDING_TIMEOUT_S)
+    if answer.status is None or answer.status >= 500:
+        yield Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
+    else:
+        yield Finding(OK, "server", f"{url} answers with status {answer.status}")
+
+
+TARGET = TargetKind(
+    name="external",
+    what="A server that already runs, at target.url; never stopped by omni-bench",
+    create=lambda config, log_path: ExternalTarget(config.target),
+    findings=_findings,
+    validate=_validate,
+    takes=("url",),
+    defaults={"startup_timeout_s": 4.0},  # it runs already, or does not: no reason to wait for long
+)

@@ -6,21 +6,37 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.records.config import TargetConfig
 from omni_bench.targets import guardian
 from omni_bench.targets.gpus import DEVICES_VARIABLE
 from omni_bench.targets.interpreter import interpreter_env
-from omni_bench.targets.named_servers import SERVERS
 
 
-def launch_command(config: TargetConfig, port: int) -> list[str]:
-    """The words that launch a server on ``port``: those of a named server, or those of ``config.command``.
+@dataclass(frozen=True)
+class NamedServer:
+    """A server of another project that is launched by name.
+
+    ``program`` is installed by the Python package ``package``, in the way that ``install`` tells people;
+    ``arguments``: its words for a port.
+    """
+
+    title: str
+    program: str
+    package: str
+    install: str
+    arguments: Callable[[TargetConfig, int], list[str]]
+
+
+def launch_command(config: TargetConfig, port: int, server: NamedServer | None = None) -> list[str]:
+    """The words that launch a server on ``port``: those of ``server``, or those of ``config.command``.
 
     In the latter {host}, {port} and {python} are filled in; other braces stay as they are.
     """
-    if (server := SERVERS.get(config.kind)) is not None:
+    if server is not None:
         return [server.program, *server.arguments(config, port)]
     filled = {"{host}": config.host, "{port}": str(port), "{python}": config.python or sys.executable}
     words = shlex.split(config.command or "")
@@ -29,7 +45,7 @@ def launch_command(config: TargetConfig, port: int) -> list[str]:
     return words
 
 
-def launch_env(config: TargetConfig) -> dict[str, str]:
+def launch_env(config: TargetConfig, server: NamedServer | None = None) -> dict[str, str]:
     """The environment variables of the command: this process's, or those of ``config.python``, and its own.
 
     A named server is looked for beside this interpreter first, whether its environment is activated or not.
@@ -38,7 +54,7 @@ def launch_env(config: TargetConfig) -> dict[str, str]:
         env = interpreter_env(config.python, config.env)
     else:
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **config.env}
-        if config.kind in SERVERS:
+        if server is not None:
             env["PATH"] = os.pathsep.join(filter(None, (str(Path(sys.executable).parent), env.get("PATH"))))
     return env | device_env(config)
 
@@ -48,17 +64,17 @@ def device_env(config: TargetConfig) -> dict[str, str]:
     return {} if config.devices is None else {DEVICES_VARIABLE: ",".join(config.devices)}
 
 
-def find_program(config: TargetConfig) -> str | None:
+def find_program(config: TargetConfig, server: NamedServer | None = None) -> str | None:
     """Where the program of the launch command is, None if it is nowhere on its PATH."""
-    return shutil.which(launch_command(config, config.port)[0], path=launch_env(config).get("PATH"))
+    return shutil.which(launch_command(config, config.port, server)[0], path=launch_env(config, server).get("PATH"))
 
 
-def server_python(config: TargetConfig, program: str) -> str | None:
+def server_python(config: TargetConfig, program: str, server: NamedServer | None = None) -> str | None:
     """The interpreter whose packages ``program`` runs with, None if that cannot be told.
 
     ``config.python``, or that of the ``bin`` folder in which a named server's program lies (symbolic links followed).
     """
-    if config.python is not None or config.kind not in SERVERS:
+    if config.python is not None or server is None:
         return config.python
     folders = (Path(program).parent, Path(os.path.realpath(program)).parent)
     candidates = (folder / name for folder in folders for name in ("python", "python3"))

@@ -4,59 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.errors import TargetError
 from omni_bench.records.config import TargetConfig
+from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding
 from omni_bench.targets.gpus import DEVICES_VARIABLE, other_accelerator, visible_gpus
 from omni_bench.targets.interpreter import ask_interpreter
-from omni_bench.targets.launch import find_program, launch_command, launch_env, server_python
+from omni_bench.targets.launch import NamedServer, find_program, launch_command, launch_env, server_python
 from omni_bench.targets.model_files import model_problem
-from omni_bench.targets.named_servers import SERVERS, Server
 from omni_bench.targets.probe import check_port_free, free_port
 
-OK, NOTE, PROBLEM = "ok", "note", "PROBLEM"
-LAUNCH_COMMAND_KINDS = ("command", *SERVERS)
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One line: ``state`` is ``ok``, ``note`` (something is not to be had, the job goes on) or ``PROBLEM``."""
-
-    state: str
-    what: str
-    detail: str
-
-
-def check_target(config: TargetConfig) -> None:
+def check_target(config: TargetConfig, server: NamedServer | None = None) -> None:
     """Raise TargetError, with every problem in a line, if the target cannot be launched here."""
-    problems = [finding.detail for finding in preflight(config) if finding.state == PROBLEM]
+    problems = [finding.detail for finding in preflight(config, server) if finding.state == PROBLEM]
     if problems:
         raise TargetError("\n  ".join(problems))
 
 
-def preflight(config: TargetConfig) -> Iterator[Finding]:
-    """The findings about a target that a command launches, one by one as they are made; none about any other kind."""
-    if config.kind not in LAUNCH_COMMAND_KINDS:
-        return
-    yield from installed(config)
+def preflight(config: TargetConfig, server: NamedServer | None = None) -> Iterator[Finding]:
+    """The findings about a target that ``server``'s or the user's command launches, one by one as they are made."""
+    yield from installed(config, server)
     if config.gpus or config.devices is not None:
-        yield _gpus(config)
-    if config.kind in SERVERS:
-        yield _model(config)
+        yield _gpus(config, server)
+    if server is not None:
+        yield _model(config, server)
         if config.deploy_config is not None:
             yield _deploy_config(config.deploy_config)
     yield _port(config)
 
 
-def installed(config: TargetConfig) -> Iterator[Finding]:
+def installed(config: TargetConfig, server: NamedServer | None = None) -> Iterator[Finding]:
     """Whether the program is there and, of a named server, the package that it needs."""
-    program = find_program(config)
-    server = SERVERS.get(config.kind)
+    program = find_program(config, server)
     what = "program" if server is None else server.package
     if program is None:
-        yield Finding(PROBLEM, what, missing_program(config))
+        yield Finding(PROBLEM, what, missing_program(config, server))
         return
     if server is None:
         yield Finding(OK, what, f"target.command: {program}")
@@ -64,10 +48,9 @@ def installed(config: TargetConfig) -> Iterator[Finding]:
     yield _package(config, server, program)
 
 
-def missing_program(config: TargetConfig) -> str:
+def missing_program(config: TargetConfig, server: NamedServer | None = None) -> str:
     """The sentence about a launch command whose program is nowhere."""
-    name = launch_command(config, config.port)[0]
-    server = SERVERS.get(config.kind)
+    name = launch_command(config, config.port, server)[0]
     if server is None:
         return f"target.command={config.command!r}: there is no program {name!r}"
     where, ways = "this environment or", f"{server.install}, or target.python=/PATH/TO/ENV/bin/python of another"
@@ -76,8 +59,8 @@ def missing_program(config: TargetConfig) -> str:
     return f"{server.title} is not installed: there is no program {name!r} in {where} on PATH ({ways})"
 
 
-def _package(config: TargetConfig, server: Server, program: str) -> Finding:
-    python = server_python(config, program)
+def _package(config: TargetConfig, server: NamedServer, program: str) -> Finding:
+    python = server_python(config, program, server)
     if python is None:
         return Finding(NOTE, server.package, f"{program} is there; of which version cannot be told")
     try:
@@ -97,8 +80,8 @@ def _package(config: TargetConfig, server: Server, program: str) -> Finding:
     return Finding(OK, server.package, f"{version}{of} is installed: {program}")
 
 
-def _gpus(config: TargetConfig) -> Finding:
-    env, needed = launch_env(config), max(config.gpus, len(config.devices or ()))
+def _gpus(config: TargetConfig, server: NamedServer | None) -> Finding:
+    env, needed = launch_env(config, server), max(config.gpus, len(config.devices or ()))
     gpus = visible_gpus(env)
     if gpus is None:
         other = other_accelerator()
@@ -123,9 +106,9 @@ def _count(gpus: int) -> str:
     return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
-def _model(config: TargetConfig) -> Finding:
+def _model(config: TargetConfig, server: NamedServer) -> Finding:
     model = str(config.model)
-    problem = model_problem(model, launch_env(config))
+    problem = model_problem(model, launch_env(config, server))
     if problem is not None:
         return Finding(PROBLEM, "model", f"target.model={model}: {problem}")
     return Finding(OK, "model", f"{model} is here")

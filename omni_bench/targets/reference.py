@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.records.config import TargetConfig
+from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.subprocesses import child_env, module_command
-from omni_bench.targets.base import TargetInfo
+from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind, checked
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.launch import device_env
-from omni_bench.targets.probe import Answer, check_port_free, get, url_of
+from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
-from reference_impl.settings import LISTENING_ON, ServerSettings
+from reference_impl.settings import BUNDLED, LISTENING_ON, ServerSettings
 
 PROBE_TIMEOUT_S = 2.0
 _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"http://(?:\[([^\]\s]+)\]|([^:\s]+)):(\d+)\n")
@@ -142,3 +143,34 @@ def check_checkpoint(reference: ServerSettings) -> None:
             f"reference.checkpoint={reference.checkpoint!r}: there is no folder {folder}; "
             "valid: bundled, random, or the folder of a checkpoint"
         )
+
+
+def _findings(config: RunConfig) -> Iterator[Finding]:
+    yield checked("checkpoint", lambda: _checkpoint(config.reference))
+    yield checked("port", lambda: _port(config.target.host))
+
+
+def _checkpoint(reference: ServerSettings) -> Finding:
+    given = reference.checkpoint
+    if given != "bundled":
+        check_checkpoint(reference)
+        return Finding(OK, "checkpoint", f"{reference.preset}: {given}")
+    folder = BUNDLED[reference.preset]
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        return Finding(PROBLEM, "checkpoint", f"no *.safetensors in {folder}: the installation is incomplete")
+    size = sum(path.stat().st_size for path in files)
+    return Finding(OK, "checkpoint", f"{reference.preset}: {len(files)} files, {size / 2**20:.0f} MiB, in {folder}")
+
+
+def _port(host: str) -> Finding:
+    return Finding(OK, "port", f"{host} can be bound, for example port {free_port(host)}")
+
+
+TARGET = TargetKind(
+    name="reference",
+    what="The bundled reference server: launched for the run, stopped after it",
+    create=lambda config, log_path: ReferenceTarget(config.target, config.reference, log_path),
+    findings=_findings,
+    check=lambda config: check_checkpoint(config.reference),
+)

@@ -124,6 +124,13 @@ def stated_id(value: Any) -> str | None:
     return (one_line(value)[:MAX_ID_CHARS] or None) if isinstance(value, str) else None
 
 
+def stated_format(value: Any, where: str) -> str | None:
+    """The name of an audio format, None for none. Raises WireFailure for what is no name."""
+    if value is not None and not isinstance(value, str):
+        raise WireFailure("content_type", f"{where} states an audio format of type {type(value).__name__}")
+    return value
+
+
 def reject_error(event: dict[str, Any]) -> None:
     """Raise WireFailure if an event of a stream is an error object."""
     message = message_of(event)

@@ -18,17 +18,16 @@ from omni_bench.load.clients.decoding import (
     decode_base64,
     parse_object,
     reject_error,
+    stated_format,
     stated_id,
     token_count,
 )
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.http_stream import stream_http
-from omni_bench.load.clients.openai_speech_sse import END_MARK, stated_format
 from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, voice_fields
-from omni_bench.load.clients.sse import EventDecoder
-from omni_bench.records.timeline import Timeline
+from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
+from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
+from omni_bench.load.clients.wire_form import Recording, WireForm
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
@@ -165,6 +164,77 @@ def _objects(value: Any, name: str) -> list[dict[str, Any]]:
     return [_object(one, f"an entry of {name}") for one in value or ()]
 
 
-async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
-    """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(context, SSE_CONTENT_TYPES, ChatChunks)
+class ChatCodec(EventCodec):
+    """Chunks of a chat, in both dialects of the client ``openai_chat_audio``. Its text stays its own."""
+
+    def _take_mark(self, wire: bytes) -> Iterator[Unit]:
+        yield Unit(wire, ends=True, last=True)
+
+    def _take_event(self, wire: bytes, event: dict[str, Any]) -> Iterator[Unit]:
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        delta = choice.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
+        audio = delta.get("audio")
+        if event.get("modality") == AUDIO and delta.get("content"):
+            yield base64_unit(
+                wire,
+                delta["content"],
+                lambda text, size: event_bytes(wire, _with_delta(event, choice, {**delta, "content": text}, size)),
+            )
+        elif isinstance(audio, dict) and audio.get("data"):
+            yield from self._take_audio(wire, event, choice, delta)
+        else:
+            yield Unit(wire, own=True)
+
+    def _take_audio(
+        self, wire: bytes, event: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any]
+    ) -> Iterator[Unit]:
+        """OpenAI's dialect. Words in the same chunk become one of their own: no fault of the audio may hit them."""
+        audio = delta["audio"]
+        if delta.get("content") or audio.get("transcript"):
+            words = {name: value for name, value in audio.items() if name != "data"}
+            yield Unit(event_bytes(wire, _with_delta(event, choice, {**delta, "audio": words}, None)), own=True)
+            delta = {"audio": {name: value for name, value in audio.items() if name != "transcript"}}
+            wire = event_bytes(wire, _with_delta(event, choice, delta, None))
+        yield base64_unit(
+            wire,
+            audio["data"],
+            lambda text, size: event_bytes(
+                wire, _with_delta(event, choice, {**delta, "audio": {**delta["audio"], "data": text}}, size)
+            ),
+        )
+
+    def error(self) -> Iterator[Unit]:
+        """An error in the place of a chunk, and the end."""
+        yield Unit(event_bytes(b"", INJECTED))
+        yield Unit(b"data: " + END_MARK.encode() + b"\n\n")
+
+
+def _with_delta(
+    event: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any], pcm_bytes: int | None
+) -> dict[str, Any]:
+    """A chunk with another delta; ``pcm_bytes`` of samples are stated where their number was, None leaves it."""
+    choice = {**choice, "delta": delta}
+    metadata = choice.get("audio_metadata")
+    if pcm_bytes is not None and isinstance(metadata, dict) and "frame_count" in metadata:
+        choice["audio_metadata"] = {**metadata, "frame_count": pcm_bytes // 2}
+    return {**event, "choices": [choice, *event["choices"][1:]]}
+
+
+FORM = WireForm(
+    name="openai_chat_audio",
+    what="POST /v1/chat/completions, text and audio; client.modalities=[text] for text alone (with asr=none)",
+    path="/v1/chat/completions",
+    build_body=build_body,
+    content_types=SSE_CONTENT_TYPES,
+    decoder=ChatChunks,
+    codec=ChatCodec,
+    modalities=MODALITIES,
+    recordings={
+        "chat": Recording(modalities=MODALITIES),
+        "chat_openai": Recording({"audio": {"format": "pcm16"}, "audio_field": "audio"}, MODALITIES),
+        "chat_text": Recording(modalities=(TEXT,)),
+        "chat_error": Recording(modalities=MODALITIES, error="in_band_error"),
+    },
+)

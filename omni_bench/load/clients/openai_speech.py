@@ -1,20 +1,26 @@
-"""The OpenAI speech protocol: POST /v1/audio/speech, answered by a stream of headerless s16le samples."""
+"""The OpenAI speech protocol: POST /v1/audio/speech, answered by audio from the first byte to the last.
+
+Two forms: headerless s16le samples, and a streamed WAV, whose header does not know its sizes yet.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.http_stream import stream_http
-from omni_bench.load.clients.raw_stream import PcmDecoder
-from omni_bench.load.clients.responses import PCM_CONTENT_TYPES
-from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.decoding import AudioPart, Part, WireFailure
+from omni_bench.load.clients.responses import PCM_CONTENT_TYPES, TAIL_BYTES, WAV_CONTENT_TYPES, error_at_end
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
-from omni_bench.records.timeline import Timeline
+from omni_bench.load.clients.units import INJECTED, Unit, header_bytes, stated_size, with_sizes
+from omni_bench.load.clients.wav import WavStream, begins_wav
+from omni_bench.load.clients.wire_form import Recording, WireForm
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
     from omni_bench.records.prompt import Prompt
+
+_ERROR_BEGINNINGS = (b'{"error":', b'{"detail":')
 
 
 def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
@@ -27,11 +33,169 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
     return {"input": prompt.text, **speech_fields(prompt, client, seed), **form, **extra_fields(client)}
 
 
-def make_decoder(options: WireOptions, stated_rate_hz: int | None) -> PcmDecoder:
-    """The decoder of one answer."""
-    return PcmDecoder(stated_rate_hz or options.sample_rate_hz)
+def build_wav_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
+    """As :func:`build_body`, for a WAV."""
+    form = {"response_format": "wav", "stream": True, "stream_format": "audio"}
+    return {"input": prompt.text, **speech_fields(prompt, client, seed), **form, **extra_fields(client)}
 
 
-async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
-    """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(context, PCM_CONTENT_TYPES, make_decoder)
+class _Tail:
+    """The end of a body, in which a server may have written an error object."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def add(self, data: bytes) -> None:
+        self._bytes += data
+        del self._bytes[:-TAIL_BYTES]
+
+    def check(self) -> None:
+        """Raise WireFailure if an error object ends the body."""
+        if (found := error_at_end(bytes(self._bytes))) is not None:
+            raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {found[1]}")
+
+
+class PcmDecoder:
+    """Bare samples. Other things come under the same name: a WAV file, or an error object in place of audio.
+
+    A body that begins like one of those is held back until it is clear what it is, so that neither
+    header nor error counts as audio; samples do not begin so but by chance, and then for four bytes at most.
+    """
+
+    server_id: str | None = None
+    completion_tokens: int | None = None
+
+    def __init__(self, sample_rate_hz: int) -> None:
+        self.sample_rate_hz = sample_rate_hz
+        self._held: bytes | None = b""
+        self._wav: WavStream | None = None
+        self._tail = _Tail()
+
+    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        self._tail.add(data)
+        if self._held is not None:
+            data = self._held + data
+            is_wav = begins_wav(data)
+            if is_wav:
+                self._wav = WavStream(lenient=True)
+            elif is_wav is None or _may_be_error(data):
+                self._held = data
+                return
+            self._held = None
+        pcm = data if self._wav is None else self._wav.feed(data)
+        if pcm:
+            yield AudioPart(pcm, ends_chunk)
+
+    def end(self) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        if self._wav is not None:
+            raise WireFailure("content_type", "the stream begins with a WAV header although raw pcm was asked for")
+        self._tail.check()
+        if self._held:
+            yield AudioPart(self._held)
+
+
+class WavDecoder:
+    """A WAV of unknown, or of true sizes; further chunks and a header that comes early are no audio.
+
+    ``stated_rate_hz``: what the content type says, None if it does not.
+    """
+
+    server_id: str | None = None
+    completion_tokens: int | None = None
+
+    def __init__(self, default_rate_hz: int, stated_rate_hz: int | None) -> None:
+        self._default_rate_hz = default_rate_hz
+        self._stated_rate_hz = stated_rate_hz
+        self._wav = WavStream()
+        self._tail = _Tail()
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """As the header says; before, as the content type or the configuration does."""
+        return self._wav.sample_rate_hz or self._stated_rate_hz or self._default_rate_hz
+
+    def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        self._tail.add(data)
+        pcm = self._wav.feed(data)
+        rates = (self._stated_rate_hz, self._wav.sample_rate_hz)
+        if None not in rates and rates[0] != rates[1]:
+            raise WireFailure("content_type", f"the content type states {rates[0]} Hz, the WAV header {rates[1]} Hz")
+        if pcm:
+            yield AudioPart(pcm, ends_chunk)
+
+    def end(self) -> Iterator[Part]:
+        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        self._tail.check()
+        self._wav.end()
+        return iter(())
+
+
+def _may_be_error(data: bytes) -> bool:
+    """Whether ``data`` may turn out to be an error object alone: it begins like one and is no longer than one."""
+    if len(data) > TAIL_BYTES or not data.startswith(b"{"):
+        return False
+    compact = b"".join(data[:64].split())
+    return any(begin.startswith(compact[: len(begin)]) for begin in _ERROR_BEGINNINGS)
+
+
+class SampleCodec:
+    """A body of samples: bare ones, or a WAV, which then announces no size, as a fault may change it."""
+
+    def __init__(self) -> None:
+        self._head: bytearray | None = bytearray()
+        self._left_bytes: int | None = None  # of a WAV that states its size: what follows is no audio
+
+    def feed(self, data: bytes) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        if self._head is None:
+            yield from self._samples(data)
+            return
+        self._head += data
+        if (size := header_bytes(self._head)) is None:
+            return
+        begin, self._head = bytes(self._head), None
+        if size:
+            self._left_bytes = stated_size(begin[:size])
+            yield Unit(with_sizes(begin[:size], None))
+        yield from self._samples(begin[size:])
+
+    def end(self) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        if self._head:
+            yield Unit(bytes(self._head), bytes(self._head))
+
+    def error(self) -> Iterator[Unit]:
+        """An error object behind the samples, as some servers write it."""
+        yield Unit(json.dumps(INJECTED).encode())
+
+    def _samples(self, data: bytes) -> Iterator[Unit]:
+        if self._left_bytes is not None:
+            data = data[: self._left_bytes]
+            self._left_bytes -= len(data)
+        if data:
+            yield Unit(data, data)
+
+
+FORM = WireForm(
+    name="openai_speech",
+    what="POST /v1/audio/speech, raw 16-bit PCM as it is made",
+    path="/v1/audio/speech",
+    build_body=build_body,
+    content_types=PCM_CONTENT_TYPES,
+    decoder=lambda options, stated_rate_hz: PcmDecoder(stated_rate_hz or options.sample_rate_hz),
+    codec=SampleCodec,
+    recordings={"speech_pcm": Recording()},
+)
+WAV_FORM = WireForm(
+    name="openai_speech_wav",
+    what="POST /v1/audio/speech, a WAV that is streamed as it is made",
+    path="/v1/audio/speech",
+    build_body=build_wav_body,
+    content_types=WAV_CONTENT_TYPES,
+    decoder=lambda options, stated_rate_hz: WavDecoder(options.sample_rate_hz, stated_rate_hz),
+    codec=SampleCodec,
+    recordings={"speech_wav": Recording(), "speech_wav_file": Recording({"stream": False})},
+)

@@ -12,21 +12,20 @@ from omni_bench.load.clients.decoding import (
     decode_base64,
     parse_object,
     reject_error,
+    stated_format,
     stated_id,
 )
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.http_stream import stream_http
 from omni_bench.load.clients.responses import SSE_CONTENT_TYPES, one_line
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
-from omni_bench.load.clients.sse import EventDecoder
-from omni_bench.records.timeline import Timeline
+from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
+from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
+from omni_bench.load.clients.wire_form import Recording, WireForm
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
     from omni_bench.records.prompt import Prompt
 
 DELTA, DONE, ERROR = "speech.audio.delta", "speech.audio.done", "speech.audio.error"
-END_MARK = "[DONE]"  # of chat; some servers end every event stream with it
 
 
 def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
@@ -67,13 +66,35 @@ class SpeechEvents(EventDecoder):
             yield from self._end_audio()
 
 
-def stated_format(value: Any, where: str) -> str | None:
-    """The name of an audio format, None for none. Raises WireFailure for what is no name."""
-    if value is not None and not isinstance(value, str):
-        raise WireFailure("content_type", f"{where} states an audio format of type {type(value).__name__}")
-    return value
+class SpeechEventCodec(EventCodec):
+    """``speech.audio.delta`` and ``speech.audio.done``."""
+
+    def _take_mark(self, wire: bytes) -> Iterator[Unit]:
+        yield Unit(wire)
+
+    def _take_event(self, wire: bytes, event: dict[str, Any]) -> Iterator[Unit]:
+        if event.get("type") == DELTA:
+            yield base64_unit(wire, event.get("audio"), lambda text, _: event_bytes(wire, {**event, "audio": text}))
+        else:
+            is_last = event.get("type") == DONE
+            yield Unit(wire, ends=is_last, last=is_last)
+
+    def error(self) -> Iterator[Unit]:
+        """``speech.audio.error``, the last event."""
+        yield Unit(event_bytes(b"", {"type": ERROR, **INJECTED}))
 
 
-async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
-    """Make one request, as :func:`omni_bench.load.clients.http_stream.stream_http` does."""
-    return await stream_http(context, SSE_CONTENT_TYPES, SpeechEvents)
+FORM = WireForm(
+    name="openai_speech_sse",
+    what="POST /v1/audio/speech, server-sent events with base64 of 16-bit PCM",
+    path="/v1/audio/speech",
+    build_body=build_body,
+    content_types=SSE_CONTENT_TYPES,
+    decoder=SpeechEvents,
+    codec=SpeechEventCodec,
+    recordings={
+        "speech_sse": Recording(),
+        "speech_sse_wav": Recording({"response_format": "wav"}),
+        "speech_sse_error": Recording(error="in_band_error"),
+    },
+)

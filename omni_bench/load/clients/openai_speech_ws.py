@@ -23,14 +23,16 @@ from omni_bench.load.clients.decoding import (
     event_limit_bytes,
     parse_object,
     reject_error,
+    stated_format,
     stated_id,
 )
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
-from omni_bench.load.clients.openai_speech_sse import stated_format
 from omni_bench.load.clients.responses import one_line
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
+from omni_bench.load.clients.units import INJECTED, Unit, Wire, base64_unit, json_object, payload_unit
 from omni_bench.load.clients.wav import AudioPayload
+from omni_bench.load.clients.wire_form import Recording, WireForm
 from omni_bench.records.timeline import Timeline
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
@@ -126,7 +128,7 @@ class SpeechMessages:
             yield AudioPart(pcm)
 
 
-async def send(context: RequestContext) -> tuple[Timeline, list[bytes]]:
+async def converse(context: RequestContext) -> tuple[Timeline, list[bytes]]:
     """Make one request; returns its timeline and the audio messages, in order. The timeline carries an error."""
 
     async def receive(record: Record) -> None:
@@ -174,3 +176,47 @@ async def _read(socket: aiohttp.ClientWebSocketResponse, record: Record, decoder
         reason = f" ({message.extra})" if message.extra else ""
         raise WireFailure("disconnected", f"the WebSocket was closed with code {code}{reason} before session.done")
     record.ended()
+
+
+class MessageCodec:
+    """Messages of the WebSocket form."""
+
+    def feed(self, data: Wire) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        if isinstance(data, bytes):
+            yield payload_unit(data, data, bytes)
+            return
+        event = json_object(data)
+        kind = event.get("type")
+        if kind == "audio.chunk":
+            yield base64_unit(data, event.get("audio_b64"), lambda text, _: json.dumps({**event, "audio_b64": text}))
+        else:
+            yield Unit(data, ends=kind == "audio.done", last=kind == "session.done")
+
+    def end(self) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        return iter(())
+
+    def error(self) -> Iterator[Unit]:
+        """The message that ends a session."""
+        yield Unit(json.dumps({"type": "error", "message": INJECTED["error"]["message"], **INJECTED}))
+
+
+FORM = WireForm(
+    name="openai_speech_ws",
+    what="WebSocket /v1/audio/speech/stream, a connection a request",
+    path="/v1/audio/speech/stream",
+    build_body=build_body,
+    encode=encode_messages,
+    converse=converse,
+    codec=MessageCodec,
+    own_keys={
+        "split_granularity": "servers ignore it there, as the text comes whole; valid with client=openai_speech_ws: "
+        "none, sentence, clause"
+    },
+    recordings={
+        "socket_pcm": Recording(),
+        "socket_wav": Recording({"response_format": "wav"}),
+        "socket_error": Recording(error="in_band_error"),
+    },
+)

@@ -7,15 +7,19 @@ with a colon are comments.
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from omni_bench.load.clients.decoding import AudioPart, Part, WireFailure, event_limit_bytes
 from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.units import Unit, json_object
 from omni_bench.load.clients.wav import AudioPayload
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+END_MARK = "[DONE]"  # of chat; some servers end every event stream with it
 
 
 class SseParser:
@@ -131,3 +135,64 @@ class EventDecoder(ABC):
     @abstractmethod
     def _take(self, data: str) -> Iterator[Part]:
         """One event's data. Raises WireFailure."""
+
+
+# Events for the chaos proxy, which sends them on.
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+_LINE_END = rb"(?>\r\n|\n|\r)"
+_EVENT_END = re.compile(_LINE_END + _LINE_END)
+_LONGEST_END = 4
+
+
+class EventCodec(ABC):
+    """Server-sent events: a unit each, sent on byte by byte as it came unless a fault changes its samples."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        search_from = max(0, len(self._bytes) - _LONGEST_END)
+        self._bytes += data
+        begin = 0
+        for end in _EVENT_END.finditer(self._bytes, search_from):
+            yield from self._take(bytes(self._bytes[begin : end.end()]))
+            begin = end.end()
+        del self._bytes[:begin]
+        if len(self._bytes) > MAX_EVENT_BYTES:  # no event that anybody would read
+            yield Unit(bytes(self._bytes))
+            self._bytes.clear()
+
+    def end(self) -> Iterator[Unit]:
+        """See :class:`omni_bench.load.clients.units.Codec`."""
+        if self._bytes:
+            yield from self._take(bytes(self._bytes))
+
+    def _take(self, wire: bytes) -> Iterator[Unit]:
+        text = _data_of(wire)
+        yield from self._take_mark(wire) if text == END_MARK else self._take_event(wire, json_object(text))
+
+    @abstractmethod
+    def _take_mark(self, wire: bytes) -> Iterator[Unit]:
+        """``[DONE]``."""
+
+    @abstractmethod
+    def _take_event(self, wire: bytes, event: dict[str, Any]) -> Iterator[Unit]:
+        """One event, {} for what is none."""
+
+
+def _data_of(wire: bytes) -> str | None:
+    """The data of one event, None if there is none (a comment) or it cannot be read."""
+    parser = SseParser(len(wire) + 1)
+    try:
+        found = [*parser.feed(wire), *parser.end()]
+    except WireFailure:
+        return None
+    return found[0].strip() if len(found) == 1 else None
+
+
+def event_bytes(like: bytes, event: dict[str, Any]) -> bytes:
+    """``event`` with the lines of ``like`` that are not its data, such as its name, and without a byte order mark."""
+    kept = [line for line in like.removeprefix(BYTE_ORDER_MARK).splitlines() if line and not line.startswith(b"data")]
+    return b"\n".join([*kept, b"data: " + json.dumps(event).encode()]) + b"\n\n"

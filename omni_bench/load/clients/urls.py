@@ -34,13 +34,3 @@ def server_root(url: str) -> str:
 def speech_url(base_url: str) -> str:
     """The speech endpoint of the server at ``base_url``."""
     return server_root(base_url) + "/v1/audio/speech"
-
-
-def speech_stream_url(base_url: str) -> str:
-    """The WebSocket endpoint for speech of the server at ``base_url``."""
-    return speech_url(base_url) + "/stream"
-
-
-def chat_url(base_url: str) -> str:
-    """The chat endpoint of the server at ``base_url``."""
-    return server_root(base_url) + "/v1/chat/completions"

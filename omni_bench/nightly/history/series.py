@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from omni_bench.compare.stats.length_guard import LIMIT, PRIMARIES, PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES
 from omni_bench.compare.stats.pairs import intercept_effect, log_ratio
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
-from omni_bench.load.clients.wire_forms import CHAT
 from omni_bench.nightly.history.records import StoredLevel, StoredRun
 
 INTERCEPT = "e2el_intercept_ms"
@@ -24,9 +23,7 @@ def gated(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
     ``by_fit``: its audio is not as long as in other runs.
     """
     audio = GATED_BY_FIT if by_fit else GATED
-    if run.keys.get("client.kind") != CHAT:
-        return audio
-    modalities = run.keys.get("client.modalities") or ()
+    modalities = run.keys.get("client.modalities") or (AUDIO,)  # speech asks for none by name
     return (*(audio if AUDIO in modalities else ()), *(TEXT_PRIMARIES if TEXT in modalities else ()))
 
 

@@ -24,14 +24,22 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from omni_bench.errors import ConfigError, natural
+from omni_bench.load.clients.wire_form import WireForm
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.plugins import PluginError, Registry
 from omni_bench.records.config import RunConfig
 from omni_bench.run.config.explain import explain, unknown_key
 from omni_bench.run.config.keys import help_text
 from omni_bench.run.config.validate import validate
+from omni_bench.targets.base import TargetKind
+from omni_bench.targets.create import TARGETS
 
 CONFIG_NAME = "config"
 SCHEMA_NAME = "run_schema"
 VERSION_BASE = "1.3"
+REGISTRIES: dict[str, Registry[WireForm] | Registry[TargetKind]] = {"client": FORMS, "target": TARGETS}
+"""Groups whose options are code: a module each, or brought by an installed package."""
+
 GROUPS = ("scenario", "target", "dataset", "client", "load", "slo", "asr", "checks", "reference")
 
 COMPOSITION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
@@ -58,8 +66,16 @@ def utc_folder_name(_: str = "") -> str:
 
 
 def register() -> None:
-    """Store the schema and the resolvers that ``scenarios/config.yaml`` names. Idempotent."""
-    ConfigStore.instance().store(name=SCHEMA_NAME, node=RunConfig)
+    """Store the schema, the options of REGISTRIES, and the resolvers that ``config.yaml`` names. Idempotent."""
+    store = ConfigStore.instance()
+    store.store(name=SCHEMA_NAME, node=RunConfig)
+    for group, registry in REGISTRIES.items():
+        for (
+            name,
+            one,
+        ) in registry.usable().items():  # :func:`validate` refuses what cannot be used
+            defaults = {} if isinstance(one, PluginError) else one.defaults
+            store.store(group=group, name=name, node={"kind": name, **defaults})
     # Cached, so that every use within one configuration is the same moment.
     OmegaConf.register_new_resolver("utc_now", utc_folder_name, use_cache=True, replace=True)
     # Hydra fills the help's text in as a template, in which a dollar sign is written twice.
@@ -109,7 +125,11 @@ def compose(overrides: Sequence[str] = (), config_dir: Path | None = None) -> Ru
 
 
 def group_options(group: str) -> dict[str, str]:
-    """The bundled options of a config group with a line about each, in a natural order."""
+    """The bundled options of a config group with a line about each, in a natural order; those of plug-ins come last."""
+    if group in REGISTRIES:
+        brought = REGISTRIES[group].entry_points
+        usable = sorted(REGISTRIES[group].usable().items(), key=lambda item: (item[0] in brought, natural(item[0])))
+        return {name: str(one) if isinstance(one, PluginError) else one.what for name, one in usable}
     options = {}
     for path in sorted((scenario_folder() / group).glob("*.yaml"), key=lambda path: natural(path.stem)):
         options[path.stem] = _describe(path)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 
-from omni_bench.errors import ConfigError, alternatives
-from omni_bench.load.clients.openai_chat_audio import MODALITIES
+from omni_bench.errors import ConfigError, choice
 from omni_bench.load.clients.speech_body import REFERENCE_FORMS
-from omni_bench.load.clients.wire_forms import CHAT, FORMS, RequestedModalities
+from omni_bench.load.clients.wire_form import WireForm
+from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.records.config import ClientConfig, RunConfig
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
-
-CLIENT_KINDS = tuple(FORMS)
-SOCKET, OF_SOCKETS = "openai_speech_ws", "split_granularity"
 
 _LIMITS = (("ttfp_ms", "stall_s"), ("ttft_ms", "tpot_ms"))
 """Those of the service level that are on audio, and on text."""
@@ -20,14 +17,13 @@ _LIMITS = (("ttfp_ms", "stall_s"), ("ttft_ms", "tpot_ms"))
 
 def validate_client(client: ClientConfig) -> None:
     """Raise ConfigError for the first value that cannot be used."""
-    _choice("client.kind", client.kind, CLIENT_KINDS)
-    _choice("client.reference_form", client.reference_form, REFERENCE_FORMS)
-    _modalities(client)
-    if OF_SOCKETS in client.extra_body and client.kind != SOCKET:
-        raise ConfigError(
-            f"client.extra_body.{OF_SOCKETS} with client.kind={client.kind}: servers ignore it there, as the text "
-            f"comes whole; valid with client={SOCKET}: none, sentence, clause"
-        )
+    form = FORMS.require("client.kind", client.kind)
+    choice("client.reference_form", client.reference_form, REFERENCE_FORMS)
+    _modalities(client, form)
+    for key in client.extra_body:
+        for other in _forms():
+            if key in other.own_keys and key not in form.own_keys:
+                raise ConfigError(f"client.extra_body.{key} with client.kind={client.kind}: {other.own_keys[key]}")
     if client.sample_rate_hz < 1:
         raise ConfigError(f"client.sample_rate_hz={client.sample_rate_hz}: at least 1, such as 24000")
     if client.max_new_tokens is not None and client.max_new_tokens < 1:
@@ -54,7 +50,7 @@ def validate_requested(config: RunConfig) -> None:
                 f"checks.parity_requests={config.checks.parity_requests} with client.modalities=[{listed}]: the parity "
                 "check compares audio, and a run of text alone has none; set it to 0"
             )
-    elif config.client.kind == CHAT and not requested.text and config.asr.kind != "none":
+    elif not requested.scripted and not requested.text and config.asr.kind != "none":
         raise ConfigError(
             f"asr={config.asr.kind} with client.modalities=[{listed}]: what a chat says is only known from its text; "
             "add text to client.modalities, or asr=none"
@@ -87,7 +83,7 @@ def _slo(config: RunConfig, requested: RequestedModalities) -> None:
     if of_text and not requested.text:
         way = (
             f"client.modalities=[{listed}] asks for none; add text to it"
-            if config.client.kind == CHAT
+            if not requested.scripted
             else f"client.kind={config.client.kind} asks for none"
         )
         raise ConfigError(
@@ -101,21 +97,21 @@ def _named(names: list[str]) -> str:
     return f"{listed} {'is a limit' if len(names) == 1 else 'are limits'}"
 
 
-def _modalities(client: ClientConfig) -> None:
-    if client.kind != CHAT:
+def _forms() -> list[WireForm]:
+    return [form for form in FORMS.usable().values() if isinstance(form, WireForm)]
+
+
+def _modalities(client: ClientConfig, form: WireForm) -> None:
+    if not form.modalities:
         if client.modalities:
+            chats = ", ".join(one.name for one in _forms() if one.modalities)
             raise ConfigError(
-                f"client.modalities={list(client.modalities)} is for client.kind={CHAT}, not for {client.kind}"
+                f"client.modalities={list(client.modalities)} is for client.kind={chats}, not for {client.kind}"
             )
         return
     if not client.modalities:
         raise ConfigError("client.modalities=[]: what to ask a chat for; valid: [text], [text,audio], [audio]")
     for modality in client.modalities:
-        _choice("client.modalities", modality, MODALITIES)
+        choice("client.modalities", modality, form.modalities)
     if len(set(client.modalities)) != len(client.modalities):
         raise ConfigError(f"client.modalities={list(client.modalities)} lists one twice")
-
-
-def _choice(key: str, value: str, valid: tuple[str, ...]) -> None:
-    if value not in valid:
-        raise ConfigError(f"{key}={value!r}{alternatives(value, valid)}")

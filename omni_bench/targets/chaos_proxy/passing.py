@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
+from omni_bench.errors import OmniBenchError
+from omni_bench.load.clients.wire_form import WireForm
+from omni_bench.load.clients.wire_forms import FORMS
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 
-SPEECH_PATH = "/v1/audio/speech"
-SOCKET_PATH = "/v1/audio/speech/stream"
-CHAT_PATH = "/v1/chat/completions"
 MAX_BODY_BYTES = 64 * 1024 * 1024  # requests may carry reference audio
 CONNECT_TIMEOUT_S = 10.0
 # RFC 9110, section 7.6.1: what belongs to one connection. Lengths and codings are made anew.
@@ -26,30 +26,33 @@ MADE_ANEW = frozenset(("host", "content-length", "expect"))
 _OF_A_HANDSHAKE = "sec-websocket-"
 
 
-def form_of_request(request: web.Request) -> str | None:
-    """The wire form, a value of client.kind, of a request for speech; None of any other request.
+@cache
+def _forms() -> tuple[WireForm, ...]:
+    """Every wire form whose answers can be taken apart."""
+    usable = FORMS.usable().values()
+    for problem in usable:
+        if isinstance(problem, OmniBenchError):
+            log.warning("%s", problem)
+    return tuple(form for form in usable if isinstance(form, WireForm) and form.codec is not None)
 
-    Of a POST it may still turn out to be one of its sisters: :func:`form_of_answer`.
-    """
-    if request.method == "POST":
-        return {SPEECH_PATH: "openai_speech", CHAT_PATH: "openai_chat_audio"}.get(request.path)
+
+def forms_of_request(request: web.Request) -> list[WireForm]:
+    """The wire forms that a request for speech can be of; [] for any other. Those of a POST differ in their answers."""
     upgrades = request.headers.get("Upgrade", "").strip().lower() == "websocket"
-    return "openai_speech_ws" if request.method == "GET" and request.path == SOCKET_PATH and upgrades else None
+    socket = request.method == "GET" and upgrades
+    if not socket and request.method != "POST":
+        return []
+    return [form for form in _forms() if form.path == request.path and form.is_socket == socket]
 
 
-def form_of_answer(request: web.Request, answer: aiohttp.ClientResponse) -> str | None:
-    """The wire form of the answer to a POST for speech; None for what is not this proxy's to damage, such as an error.
+def form_of_answer(forms: Iterable[WireForm], answer: aiohttp.ClientResponse) -> WireForm | None:
+    """Which of ``forms`` an answer is of; None for what is not this proxy's to damage, such as an error.
 
     Only streams of samples and of events are, and none that is compressed.
     """
-    mime, is_chat = answer.content_type, request.path == CHAT_PATH
     if answer.status != 200 or answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         return None
-    if mime in SSE_CONTENT_TYPES:
-        return "openai_chat_audio" if is_chat else "openai_speech_sse"
-    if is_chat or not (mime.startswith("audio/") or mime == "application/octet-stream"):
-        return None
-    return "openai_speech_wav" if "wav" in mime else "openai_speech"
+    return next((form for form in forms if answer.content_type in form.content_types), None)
 
 
 def to_pass_on(headers: Mapping[str, str], without: frozenset[str]) -> CIMultiDict[str]:

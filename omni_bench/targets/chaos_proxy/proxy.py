@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 import aiohttp
@@ -18,9 +18,10 @@ from yarl import URL
 from omni_bench.errors import TargetError
 from omni_bench.load.clients.responses import parse_content_type
 from omni_bench.load.clients.session import READ_BUFFER_BYTES, WebSocket, without_second_tries
+from omni_bench.load.clients.units import Codec, Units, units_of
 from omni_bench.load.clients.urls import server_root
+from omni_bench.load.clients.wire_form import WireForm
 from omni_bench.targets.chaos_proxy.catalogue import CRASH_IN_FLIGHT, WireFault
-from omni_bench.targets.chaos_proxy.codecs import codec_of
 from omni_bench.targets.chaos_proxy.passing import (
     CONNECT_TIMEOUT_S,
     MADE_ANEW,
@@ -28,7 +29,7 @@ from omni_bench.targets.chaos_proxy.passing import (
     bad_gateway,
     error_response,
     form_of_answer,
-    form_of_request,
+    forms_of_request,
     hang_up,
     is_chunked,
     request_id,
@@ -37,7 +38,6 @@ from omni_bench.targets.chaos_proxy.passing import (
 from omni_bench.targets.chaos_proxy.sockets import relay
 from omni_bench.targets.chaos_proxy.streams import STALL_S, StreamCutError, transform
 from omni_bench.targets.chaos_proxy.swap import StreamSwap
-from omni_bench.targets.chaos_proxy.units import Codec, Units, units_of
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 
@@ -89,9 +89,9 @@ class ChaosProxy:
                 await swap.stop()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        form = form_of_request(request)
-        if form is None:
-            return await self._forward(request, hit=False)
+        forms = forms_of_request(request)
+        if not forms:
+            return await self._forward(request, forms)
         self._speech_requests += 1
         hit = self._fault.hits(self._speech_requests)
         self._in_flight += 1
@@ -105,23 +105,25 @@ class ChaosProxy:
                 await request.read()  # what is unread would be taken for the next request
                 self._say_hit(request)
                 return error_response(500, "injected fault: http_500", "injected")
-            if form == "openai_speech_ws":
-                return await self._relay(request, form, hit and self._fits(request, form))
-            return await self._forward(request, hit)
+            if forms[0].is_socket:
+                return await self._relay(request, forms[0], hit and self._fits(request, forms[0]))
+            return await self._forward(request, forms if hit else [])
         finally:
             self._in_flight -= 1
 
-    async def _relay(self, request: web.Request, form: str, hit: bool) -> web.StreamResponse:
+    async def _relay(self, request: web.Request, form: WireForm, hit: bool) -> web.StreamResponse:
         """A WebSocket."""
-        assert self._session is not None
+        assert self._session is not None and form.codec is not None
+        codec = form.codec()
 
-        def broken(codec: Codec, units: Units) -> Units:
+        def broken(units: Units) -> Units:
             return self._broken(request, form, codec, units, DEFAULT_SAMPLE_RATE_HZ) if hit else units
 
         swaps = hit and self._fault.name == "swap_streams"
-        return await relay(request, self._session, self._upstream, broken, one_answer=swaps)
+        return await relay(request, self._session, self._upstream, codec, broken, one_answer=swaps)
 
-    async def _forward(self, request: web.Request, hit: bool) -> web.StreamResponse:
+    async def _forward(self, request: web.Request, forms: Sequence[WireForm]) -> web.StreamResponse:
+        """Any other request; the fault hits the answer if that is of one of ``forms``."""
         body = await request.read()  # a client that sends more than MAX_BODY_BYTES gets a 413
         assert self._session is not None
         path = request.rel_url.raw_path_qs
@@ -138,7 +140,7 @@ class ChaosProxy:
             )
         except (aiohttp.ClientError, OSError) as error:
             return bad_gateway(request, error)
-        form = form_of_answer(request, answer) if hit else None
+        form = form_of_answer(forms, answer)
         hit = form is not None and self._fits(request, form)
         still_read = False
         try:
@@ -150,7 +152,7 @@ class ChaosProxy:
         return response
 
     async def _answer(
-        self, request: web.Request, answer: aiohttp.ClientResponse, form: str | None
+        self, request: web.Request, answer: aiohttp.ClientResponse, form: WireForm | None
     ) -> web.StreamResponse:
         """Pass an answer on, broken if it is of a wire form that is to be."""
         chunks = chunks_of(answer)
@@ -178,32 +180,33 @@ class ChaosProxy:
         return response
 
     async def _changed(
-        self, request: web.Request, answer: aiohttp.ClientResponse, form: str, chunks: AsyncIterator[bytes]
+        self, request: web.Request, answer: aiohttp.ClientResponse, form: WireForm, chunks: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
         """The body as the fault has it."""
-        codec = codec_of(form)
+        assert form.codec is not None
+        codec = form.codec()
         stated_hz = parse_content_type(answer.headers.get("Content-Type", ""))[1]
         rate_hz = stated_hz if stated_hz is not None else DEFAULT_SAMPLE_RATE_HZ
         async with aclosing(self._broken(request, form, codec, units_of(codec, chunks), rate_hz)) as units:
             async for unit in units:
                 yield unit.wire
 
-    def _broken(self, request: web.Request, form: str, codec: Codec, units: Units, rate_hz: int) -> Units:
+    def _broken(self, request: web.Request, form: WireForm, codec: Codec, units: Units, rate_hz: int) -> Units:
         """The units of an answer as the fault has it."""
         if self._fault.name == "swap_streams":  # says itself who is hit
-            return self._swaps.setdefault(form, StreamSwap()).exchange(units, request_id(request))
+            return self._swaps.setdefault(form.name, StreamSwap()).exchange(units, request_id(request))
         if self._fault.name == "crash_at_c3":
             return units
         self._say_hit(request)
         return transform(self._fault.name, codec, stall_s=self._stall_s, sample_rate_hz=rate_hz)(units)
 
-    def _fits(self, request: web.Request, form: str) -> bool:
-        if not self._fault.fits(form):
+    def _fits(self, request: web.Request, form: WireForm) -> bool:
+        if not self._fault.fits(form.name):
             log.warning(
                 "%s: not injected: %s is no fault of %s: %s",
                 request_id(request),
                 self._fault.name,
-                form,
+                form.name,
                 self._fault.why,
             )
             return False

@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import WSCloseCode, WSMsgType, web
 from yarl import URL
 
-from omni_bench.targets.chaos_proxy.codecs import MessageCodec
+from omni_bench.load.clients.units import Codec, Units, Wire, units_of
 from omni_bench.targets.chaos_proxy.passing import (
     MADE_ANEW,
     MAX_BODY_BYTES,
@@ -23,7 +23,6 @@ from omni_bench.targets.chaos_proxy.passing import (
     to_pass_on,
 )
 from omni_bench.targets.chaos_proxy.streams import StreamCutError
-from omni_bench.targets.chaos_proxy.units import Codec, Units, Wire, units_of
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 
@@ -35,14 +34,16 @@ async def relay(
     request: web.Request,
     session: aiohttp.ClientSession,
     upstream: str,
-    broken: Callable[[Codec, Units], Units],
+    codec: Codec,
+    broken: Callable[[Units], Units],
     *,
     one_answer: bool,
 ) -> web.StreamResponse:
     """Connect the client with the server behind until either closes; ``broken`` is what the fault makes of an answer.
 
-    ``one_answer``: the session ends with its first session.done, and the server is still read, for the other one of
-    a pair, when the client has left. A handshake that the server refuses is refused with the same status.
+    ``codec``: takes the answer apart. ``one_answer``: the session ends with the first one, and the server is still
+    read, for the other one of a pair, when the client has left. A handshake that the server refuses is refused with
+    the same status.
     """
     try:
         server = await session.ws_connect(
@@ -57,13 +58,13 @@ async def relay(
         return bad_gateway(request, error)
     client = web.WebSocketResponse(timeout=CLOSE_TIMEOUT_S, max_msg_size=MAX_BODY_BYTES, compress=False)
     client.headers.extend(to_pass_on(getattr(server, "upgrade_headers", {}), frozenset()))
-    codec = MessageCodec()
-    messages = _messages(server, codec, one_answer)
+    over = asyncio.Event()
+    units = _noting_the_last(units_of(codec, _messages(server, over, one_answer)), over)
     tasks: list[asyncio.Task[None]] = []
     try:
         await client.prepare(request)
         tasks.append(asyncio.create_task(_up(client, server)))
-        tasks.append(asyncio.create_task(_down(request, client, broken(codec, units_of(codec, messages)), server)))
+        tasks.append(asyncio.create_task(_down(request, client, broken(units), server)))
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
@@ -109,12 +110,21 @@ async def _down(
     await client.close(code=WSCloseCode.OK if code in _NOT_CODES_TO_SEND else code)
 
 
+async def _noting_the_last(units: Units, over: asyncio.Event) -> Units:
+    """``units`` as they are; ``over`` is set with the last one of an answer."""
+    async with aclosing(units):
+        async for unit in units:
+            if unit.last:
+                over.set()
+            yield unit
+
+
 async def _messages(
-    server: aiohttp.ClientWebSocketResponse, codec: MessageCodec, one_answer: bool
+    server: aiohttp.ClientWebSocketResponse, over: asyncio.Event, one_answer: bool
 ) -> AsyncIterator[Wire]:
     """What the server sends until it closes. Raises ClientConnectionError if it breaks off."""
     try:
-        while not (one_answer and codec.over):
+        while not (one_answer and over.is_set()):
             message = await server.receive()
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
                 yield message.data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from omni_bench.targets.chaos_proxy.units import SAMPLE_WIDTH_BYTES, Codec, Unit, Units
+from omni_bench.load.clients.units import SAMPLE_WIDTH_BYTES, Codec, Unit, Units
 from reference_impl.http.framing import wav_header
 
 STALL_S = 30.0

@@ -9,8 +9,8 @@ from enum import Enum
 
 import aiohttp
 
+from omni_bench.load.clients.units import Unit, Units
 from omni_bench.targets.chaos_proxy.streams import StreamCutError
-from omni_bench.targets.chaos_proxy.units import Unit, Units
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 

@@ -67,7 +67,7 @@ def test_a_full_disk_is_a_problem(monkeypatch, capsys):
 
 
 def test_servers_that_are_not_installed_are_notes(monkeypatch, capsys):
-    monkeypatch.setattr(preflight, "find_program", lambda _: None)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: None)
     assert main(["doctor"]) == 0
     found = findings(capsys.readouterr().out)
     assert found["vllm-omni"][0] == found["sglang-omni"][0] == "note"
@@ -77,14 +77,14 @@ def test_servers_that_are_not_installed_are_notes(monkeypatch, capsys):
 
 def test_a_server_that_is_installed_is_told_with_how_to_look_further(monkeypatch, capsys):
     found = Finding("ok", "vllm-omni", "0.30.0 is installed: /env/bin/vllm")
-    monkeypatch.setattr(doctor, "installed", lambda config: iter([found]))
+    monkeypatch.setattr(doctor, "installed", lambda *_: iter([found]))
     assert main(["doctor"]) == 0
     state, text = findings(capsys.readouterr().out)["vllm-omni"]
     assert state == "ok" and "omni-bench doctor target=vllm_omni client.model=MODEL" in text
 
 
 def test_the_target_that_is_asked_for_decides(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(preflight, "find_program", lambda _: None)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: None)
     monkeypatch.setattr(preflight, "visible_gpus", lambda _: [])
     overrides = ["target=vllm_omni", "client.model=Qwen/X", f"+target.env.HF_HOME={tmp_path}", "asr=none"]
     assert main(["doctor", *overrides]) == 3

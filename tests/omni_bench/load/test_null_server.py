@@ -10,7 +10,7 @@ import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.urls import speech_url
 from omni_bench.load.null_server import NullServer, NullServerProcess, Pace, serving, tone
@@ -21,7 +21,7 @@ OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_tim
 
 async def one_request(base_url):
     async with open_session(OPTIONS) as session:
-        return await send(
+        return await FORM.send(
             RequestContext(
                 session,
                 speech_url(base_url),

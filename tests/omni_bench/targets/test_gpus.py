@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
-from omni_bench.records.config import TargetConfig
+from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets import command as command_module
 from omni_bench.targets import gpus, preflight
-from omni_bench.targets.command import CommandTarget
+from omni_bench.targets.create import TARGETS
 from omni_bench.targets.gpus import Gpu, gpu_processes, left_behind, visible_gpus
+from omni_bench.targets.vllm_omni import TARGET
 
 CARDS = "0, GPU-aaaa, NVIDIA H100 80GB HBM3\\n1, GPU-bbbb, NVIDIA H100 80GB HBM3\\n"
 FIRST, SECOND = Gpu("0", "GPU-aaaa", "NVIDIA H100 80GB HBM3"), Gpu("1", "GPU-bbbb", "NVIDIA H100 80GB HBM3")
@@ -84,7 +85,7 @@ def test_a_process_that_stays_on_a_gpu_is_told_after_the_stop(fake_environment, 
     monkeypatch.setattr(
         command_module, "left_behind", lambda before: {7: "GPU-bbbb"} if before == {1: "GPU-aaaa"} else {}
     )
-    target = CommandTarget(fake_environment.target("vllm_omni"), tmp_path / "server.log")
+    target = TARGET.create(RunConfig(target=fake_environment.target("vllm_omni")), tmp_path / "server.log")
     target.start()
     target.stop()
     assert "since its launch came to stay: process 7 on GPU-bbbb" in capsys.readouterr().err
@@ -94,7 +95,7 @@ def test_a_process_that_stays_on_a_gpu_is_told_after_the_stop(fake_environment, 
 
 def gpu_finding(**changes):
     config = TargetConfig(kind="command", command="sh {port}", **changes)
-    return next(finding for finding in preflight.preflight(config) if finding.what == "GPU")
+    return next(finding for finding in TARGETS[config.kind].findings(RunConfig(target=config)) if finding.what == "GPU")
 
 
 def test_enough_gpus(smi):
@@ -123,4 +124,4 @@ def test_no_gpu_at_all(tmp_path, monkeypatch):
 
 def test_a_server_that_needs_none_is_not_asked():
     config = TargetConfig(kind="command", command="sh {port}")
-    assert "GPU" not in [finding.what for finding in preflight.preflight(config)]
+    assert "GPU" not in [finding.what for finding in TARGETS[config.kind].findings(RunConfig(target=config))]

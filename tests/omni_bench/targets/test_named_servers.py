@@ -16,13 +16,12 @@ import pytest
 from repository import ROOT
 
 from omni_bench.errors import TargetError
-from omni_bench.records.config import TargetConfig
-from omni_bench.targets.command import CommandTarget
-from omni_bench.targets.create import NAMED_SERVERS
+from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.targets.create import TARGETS
 from omni_bench.targets.launch import launch_command, launch_env
-from omni_bench.targets.named_servers import SERVERS
-from omni_bench.targets.preflight import PROBLEM, check_target, preflight
+from omni_bench.targets.preflight import PROBLEM
 
+SERVERS = {name: kind.server for name, kind in TARGETS.items() if kind.server is not None}
 KINDS = ("vllm_omni", "sglang_omni", "command")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -33,12 +32,17 @@ def launched(fake_environment, tmp_path):
     made = []
 
     def make(kind, manners="", **changes):
-        made.append(CommandTarget(fake_environment.target(kind, manners, **changes), tmp_path / "server.log"))
+        config = RunConfig(target=fake_environment.target(kind, manners, **changes))
+        made.append(TARGETS[kind].create(config, tmp_path / "server.log"))
         return made[-1]
 
     yield make
     for one in made:
         one.stop()
+
+
+def check(config):
+    TARGETS[config.kind].check(RunConfig(target=config))
 
 
 def wait_until(condition):
@@ -55,10 +59,6 @@ def speak(url):
         return response.read()
 
 
-def test_the_kinds_of_the_configuration_are_the_known_servers():
-    assert set(NAMED_SERVERS) == set(SERVERS)
-
-
 def test_the_words_of_vllm_omni():
     config = TargetConfig(
         kind="vllm_omni",
@@ -67,7 +67,7 @@ def test_the_words_of_vllm_omni():
         stage_overrides={"0": {"max_num_seqs": 8}},
         extra_args=["--trust-remote-code", "--log-stats"],
     )
-    assert launch_command(config, 8123) == [
+    assert launch_command(config, 8123, SERVERS["vllm_omni"]) == [
         *("vllm", "serve", "Qwen/X", "--omni", "--host", "127.0.0.1", "--port", "8123"),
         *("--deploy-config", "deploy.yaml"),
         "--stage-overrides",
@@ -75,23 +75,25 @@ def test_the_words_of_vllm_omni():
         "--trust-remote-code",
         "--log-stats",
     ]
-    assert launch_command(TargetConfig(kind="vllm_omni", model="m"), 1)[-2:] == ["--port", "1"]
+    assert launch_command(TargetConfig(kind="vllm_omni", model="m"), 1, SERVERS["vllm_omni"])[-2:] == ["--port", "1"]
 
 
 def test_the_words_of_sglang_omni():
     config = TargetConfig(kind="sglang_omni", model="/models/x", deploy_config="p.yaml", extra_args=["--text-only"])
     words = "sgl-omni serve --model-path /models/x --host 127.0.0.1 --port 9 --config p.yaml --text-only"
-    assert launch_command(config, 9) == words.split()
+    assert launch_command(config, 9, SERVERS["sglang_omni"]) == words.split()
 
 
 def test_foreign_code_is_trusted_only_by_the_users_own_word():
     for kind in SERVERS:
-        assert not [word for word in launch_command(TargetConfig(kind=kind, model="m"), 1) if "trust" in word]
+        assert not [
+            word for word in launch_command(TargetConfig(kind=kind, model="m"), 1, SERVERS[kind]) if "trust" in word
+        ]
 
 
 def test_the_devices_reach_the_server():
     config = TargetConfig(kind="vllm_omni", model="m", devices=["2", "GPU-ab"], env={"X": "y"})
-    env = launch_env(config)
+    env = launch_env(config, SERVERS["vllm_omni"])
     assert env["CUDA_VISIBLE_DEVICES"] == "2,GPU-ab" and env["X"] == "y"
     assert env["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
     assert launch_env(TargetConfig(kind="command", command="x"))["PATH"] == os.environ["PATH"]
@@ -167,7 +169,7 @@ def test_a_port_in_use_is_told_before_the_launch(kind, launched, fake_environmen
         with pytest.raises(TargetError, match=rf"target\.port={port}: already in use on 127\.0\.0\.1"):
             target.start()
         with pytest.raises(TargetError, match=rf"target\.port={port}: already in use"):
-            check_target(fake_environment.target(kind, port=port))
+            check(fake_environment.target(kind, port=port))
     assert fake_environment.pids == []
 
 
@@ -186,10 +188,10 @@ def test_a_harness_that_was_killed_leaves_no_server(fake_environment, tmp_path):
     config = fake_environment.target("vllm_omni", "stray orphan ignore-term")
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from omni_bench.records.config import TargetConfig\n"
-        "from omni_bench.targets.command import CommandTarget\n"
-        f"target = CommandTarget(TargetConfig(kind='vllm_omni', model={config.model!r}, python={config.python!r}, "
-        f"env={config.env!r}, stop_timeout_s=60), Path({str(tmp_path / 'log')!r}))\n"
+        "from omni_bench.records.config import RunConfig, TargetConfig\n"
+        "from omni_bench.targets.vllm_omni import TARGET\n"
+        f"target = TARGET.create(RunConfig(target=TargetConfig(kind='vllm_omni', model={config.model!r}, "
+        f"python={config.python!r}, env={config.env!r}, stop_timeout_s=60)), Path({str(tmp_path / 'log')!r}))\n"
         "print(target.start().base_url, flush=True); time.sleep(600)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -200,20 +202,24 @@ def test_a_harness_that_was_killed_leaves_no_server(fake_environment, tmp_path):
     fake_environment.assert_nothing_runs(at_least=3)
 
 
+def findings(config):
+    return TARGETS[config.kind].findings(RunConfig(target=config))
+
+
 def problems(config):
-    return {finding.what: finding.detail for finding in preflight(config) if finding.state == PROBLEM}
+    return {finding.what: finding.detail for finding in findings(config) if finding.state == PROBLEM}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_can_be_launched_has_no_problem(kind, fake_environment):
     config = fake_environment.target(kind)
     assert problems(config) == {}
-    check_target(config)
-    assert "port" in [finding.what for finding in preflight(config)]
+    check(config)
+    assert "port" in [finding.what for finding in findings(config)]
 
 
 def test_what_is_installed_is_told_with_its_commit(fake_environment):
-    first = next(preflight(fake_environment.target("vllm_omni")))
+    first = next(findings(fake_environment.target("vllm_omni")))
     assert first.detail == f"0.30.0 of commit {COMMIT[:12]} is installed: {fake_environment.folder}/bin/vllm"
 
 
@@ -300,9 +306,4 @@ def test_a_deploy_file_that_is_not_there(fake_environment, tmp_path):
 def test_every_problem_is_in_the_message(fake_environment):
     config = fake_environment.target("vllm_omni", model="/nope", deploy_config="/no.yaml")
     with pytest.raises(TargetError, match=r"(?s)target\.model=/nope: .*target\.deploy_config=/no\.yaml: "):
-        check_target(config)
-
-
-def test_nothing_is_asked_of_a_target_that_no_command_launches():
-    assert list(preflight(TargetConfig(kind="reference"))) == []
-    assert list(preflight(TargetConfig(kind="external", url="http://127.0.0.1:1"))) == []
+        check(config)

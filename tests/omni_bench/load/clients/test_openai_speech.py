@@ -12,8 +12,7 @@ from aiohttp import web
 from omni_bench.errors import ConfigError, DatasetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import build_body
-from omni_bench.load.clients.openai_speech import send as send_speech
+from omni_bench.load.clients.openai_speech import FORM, build_body
 from omni_bench.load.clients.session import open_session
 from omni_bench.load.clients.speech_body import BODY_LIMIT_BYTES, REFERENCE_AUDIO_LIMIT_BYTES
 from omni_bench.load.null_server import serving, tone
@@ -159,7 +158,7 @@ async def test_the_first_audio_is_seen_when_it_comes_not_when_the_stream_ends(sc
 
     planned = PlannedRequest("r", "p", {}, None, False, None)
     async with serving(scripted_server(handler)) as port, open_session(options) as session:
-        timeline, audio = await send_speech(
+        timeline, audio = await FORM.send(
             RequestContext(
                 session,
                 f"http://127.0.0.1:{port}/v1/audio/speech",
@@ -214,7 +213,7 @@ async def test_reads_know_where_the_servers_chunks_end(options, writes, reads, e
     planned = PlannedRequest("r", "p", {}, None, False, None)
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     async with server, open_session(options) as session:
-        timeline, audio = await send_speech(
+        timeline, audio = await FORM.send(
             RequestContext(
                 session,
                 f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/audio/speech",

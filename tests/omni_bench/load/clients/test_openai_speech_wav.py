@@ -8,7 +8,7 @@ import struct
 import pytest
 from aiohttp import web
 
-from omni_bench.load.clients.openai_speech_wav import build_body
+from omni_bench.load.clients.openai_speech import build_wav_body as build_body
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.prompt import Prompt
 

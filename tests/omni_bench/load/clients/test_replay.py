@@ -16,27 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository import DATA
 
-from omni_bench.load.clients import (
-    openai_chat_audio,
-    openai_speech,
-    openai_speech_sse,
-    openai_speech_wav,
-    openai_speech_ws,
-)
+from omni_bench.load.clients import openai_speech_ws
 from omni_bench.load.clients.decoding import AudioPart, TextPart, WireFailure
 from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.wire_forms import FORMS
 
 FOLDER = DATA / "wire"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
 PCM = base64.b64decode(EXPECTED["pcm"])
 NAMES = sorted(EXPECTED["forms"])
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=10.0)
-DECODERS = {
-    "openai_speech": openai_speech.make_decoder,
-    "openai_speech_wav": openai_speech_wav.make_decoder,
-    "openai_speech_sse": openai_speech_sse.SpeechEvents,
-    "openai_chat_audio": openai_chat_audio.ChatChunks,
-}
+DECODERS = {name: form.decoder for name, form in FORMS.items() if not form.is_socket}
 
 
 @dataclass(frozen=True)
@@ -238,7 +228,7 @@ def test_any_bytes_end_in_a_failure_by_name_or_none(name, body, cuts):
 async def test_the_server_still_says_what_was_recorded(name):
     """As its recording does, a new one holds what the engine spoke; the script makes recordings anew."""
     assert recorder.expected() == EXPECTED
-    now = Recording(name, chunks_of(await recorder.record(recorder.FORMS[name])))
+    now = Recording(name, chunks_of(await recorder.record(recorder.RECORDINGS[name])))
     check(now)
     check(now, *range(0, len(now.body), 97))
 

@@ -8,7 +8,7 @@ import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.load.null_server import serving
 from omni_bench.records.plan import PlannedRequest
@@ -25,7 +25,7 @@ async def test_the_load_uses_the_connections_that_were_opened(scripted_server, o
 
         async def one(number):
             planned = PlannedRequest(f"r{number}", "p", {}, None, False, None)
-            return await send(
+            return await FORM.send(
                 RequestContext(
                     session,
                     f"{base}/v1/audio/speech",
@@ -60,7 +60,7 @@ async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
     async with serving(server) as port, open_session(options, api_key="secret") as session:
         planned = PlannedRequest("r", "p", {}, None, False, None)
         url = f"http://127.0.0.1:{port}/v1/audio/speech"
-        await send(
+        await FORM.send(
             RequestContext(
                 session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch()
             )

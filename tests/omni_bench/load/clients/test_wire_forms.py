@@ -34,7 +34,7 @@ def test_what_is_posted_is_the_body(kind):
     modalities = ["text", "audio"] if kind == "openai_chat_audio" else []
     form = FORMS[kind]
     body = form.build_body(PROMPT, ClientConfig(kind=kind, modalities=modalities), 3)
-    assert json.loads(form.encode(body)) == body and form.keeps_connections
+    assert json.loads(form.encode(body)) == body and not form.is_socket
 
 
 @pytest.mark.parametrize("kind", FORMS)

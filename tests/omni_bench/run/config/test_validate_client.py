@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from omni_bench.errors import ConfigError
-from omni_bench.load.clients.wire_forms import CHAT, FORMS
+from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
 from omni_bench.run.config.validate_client import validate_requested
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
-CASES = [(kind, ["text", "audio"] if kind == CHAT else []) for kind in FORMS] + [(CHAT, ["text"]), (CHAT, ["audio"])]
+CHAT = "openai_chat_audio"
+CASES = [(kind, list(form.modalities)) for kind, form in FORMS.items()] + [(CHAT, ["text"]), (CHAT, ["audio"])]
 
 
 @pytest.mark.parametrize(("kind", "modalities"), CASES)

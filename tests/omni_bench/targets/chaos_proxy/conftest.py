@@ -10,7 +10,7 @@ from aiohttp import web
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.null_server import NullServer, Pace, serving
 from omni_bench.records.plan import PlannedRequest
@@ -114,7 +114,7 @@ class Bench:
         async with contextlib.AsyncExitStack() as stack:
             if session is None:
                 session = await stack.enter_async_context(open_session(options))
-            timeline, reads = await send(
+            timeline, reads = await FORM.send(
                 RequestContext(
                     session,
                     f"{self.base_url}/v1/audio/speech",

@@ -13,7 +13,7 @@ import pytest
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import send
+from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session
 from omni_bench.load.null_server import serving
 from omni_bench.records.plan import PlannedRequest
@@ -48,7 +48,7 @@ def start():
 async def test_a_crash_is_the_end_of_the_process(start, make_upstream, options):
     async def ask(session, url, name):
         planned = PlannedRequest(name, "p0", {}, None, False, None)
-        return await send(
+        return await FORM.send(
             RequestContext(
                 session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch()
             )

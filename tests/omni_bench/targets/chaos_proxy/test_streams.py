@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from omni_bench.load.clients.openai_speech import SampleCodec
+from omni_bench.load.clients.units import Unit
 from omni_bench.targets.chaos_proxy import streams
-from omni_bench.targets.chaos_proxy.codecs import SampleCodec
 from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, StreamCutError, transform
-from omni_bench.targets.chaos_proxy.units import Unit
 from reference_impl.http.framing import wav_header
 
 

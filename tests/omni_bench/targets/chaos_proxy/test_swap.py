@@ -8,9 +8,9 @@ import contextlib
 import aiohttp
 import pytest
 
+from omni_bench.load.clients.units import Unit
 from omni_bench.targets.chaos_proxy.streams import StreamCutError
 from omni_bench.targets.chaos_proxy.swap import QUEUE_UNITS, StreamSwap
-from omni_bench.targets.chaos_proxy.units import Unit
 
 
 class Source:

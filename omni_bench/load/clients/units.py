@@ -1,11 +1,13 @@
-"""What passes through the proxy, whatever the wire form: pieces of an answer, and which of their bytes are samples.
+"""An answer in pieces, whatever the wire form, and which of their bytes are samples: what the chaos proxy works on.
 
-A codec takes the wire of one form apart into :class:`Unit`; a fault (:mod:`.streams`) leaves units
-out, repeats or changes them; what is sent is the ``wire`` of each. What no fault has changed is sent as it came.
+A codec takes the wire of one form apart into :class:`Unit`; a fault (:mod:`omni_bench.targets.chaos_proxy`) leaves
+units out, repeats or changes them; what is sent is the ``wire`` of each. What no fault has changed is sent as it came.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
@@ -118,3 +120,25 @@ def payload_unit(wire: Wire, payload: bytes, place: Callable[[bytes], Wire]) -> 
         return place(container + other)
 
     return Unit(wire, pcm, encode)
+
+
+def base64_unit(wire: Wire, encoded: Any, place: Callable[[str, int], Wire]) -> Unit:
+    """``place``: from another payload as base64, and its size in bytes of samples, to what is sent."""
+    try:
+        payload = base64.b64decode(encoded, validate=True)
+    except (ValueError, TypeError):  # the client will say what is wrong with it
+        return Unit(wire)
+
+    def put(other: bytes) -> Wire:
+        return place(base64.b64encode(other).decode("ascii"), len(other) - (header_bytes(other) or 0))
+
+    return payload_unit(wire, payload, put)
+
+
+def json_object(text: str | None) -> dict[str, Any]:
+    """The JSON object in ``text``, {} if there is none: the client will say what is wrong with it."""
+    try:
+        value = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -7,8 +7,11 @@ import json
 
 import pytest
 
-from omni_bench.targets.chaos_proxy import codecs
-from omni_bench.targets.chaos_proxy.codecs import ChatCodec, MessageCodec, SampleCodec, SpeechEventCodec
+from omni_bench.load.clients import sse
+from omni_bench.load.clients.openai_chat_audio import ChatCodec
+from omni_bench.load.clients.openai_speech import SampleCodec
+from omni_bench.load.clients.openai_speech_sse import SpeechEventCodec
+from omni_bench.load.clients.openai_speech_ws import MessageCodec
 from reference_impl.http.framing import wav_header
 
 PCM = bytes(range(1, 41))
@@ -111,7 +114,7 @@ def test_a_container_without_a_size_stays_so():
 
 
 def test_an_event_beyond_all_measure_is_not_kept(monkeypatch):
-    monkeypatch.setattr(codecs, "MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
     codec = SpeechEventCodec()
     passed = [unit.wire for _ in range(30) for unit in codec.feed(b"x" * 10)]
     assert len(b"".join(passed)) == 220 and all(len(one) == 110 for one in passed)
@@ -170,9 +173,8 @@ def test_messages():
     codec = MessageCodec()
     data = [start, b"ab", b"", wav_header(24_000, None) + b"xy", as_text, "{", done]
     found = units(codec, *data)
-    assert not codec.over
     found += units(codec, over)
-    assert codec.over and [unit.wire for unit in found] == [*data, over]
+    assert found[-1].last and [unit.wire for unit in found] == [*data, over]
     assert [unit.pcm for unit in found] == [b"", b"ab", b"", b"xy", b"cd", b"", b"", b""]
     assert [unit.ends for unit in found] == [False] * 6 + [True, False]
     assert [unit.last for unit in found] == [False] * 7 + [True]

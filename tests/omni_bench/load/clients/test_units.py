@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import wave
 
-from omni_bench.targets.chaos_proxy.units import header_bytes, stated_size, with_sizes
+from omni_bench.load.clients.units import header_bytes, stated_size, with_sizes
 from reference_impl.http.framing import wav_header
 
 
