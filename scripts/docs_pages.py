@@ -26,6 +26,7 @@ from mkdocs.structure.pages import Page
 from omegaconf import MISSING
 
 from omni_bench.metrics.definitions import LEVEL_METRICS, REQUEST_METRICS
+from omni_bench.records.invalid_reason import Code
 from omni_bench.run.config.compose import GROUPS, group_options
 from omni_bench.run.config.keys import config_keys, groups, written
 
@@ -185,6 +186,15 @@ def metrics(_: Path, __: str) -> str:
     return "\n".join(lines)
 
 
+def invalid_reasons(_: Path, __: str) -> str:
+    """The codes of invalid levels and runs; the names of the figures stand where the text has their values."""
+    rows = [
+        (f"`{code.value}`", code.blame.value, re.sub(r"\{(\w+)[^}]*\}", r"*\1*", code.text), code.next_step)
+        for code in Code
+    ]
+    return "\n".join(table(("code", "who is to blame", "text, with its figures", "what to do next"), rows))
+
+
 def configuration(_: Path, __: str) -> str:
     """Every config group: its bundled options and its keys."""
     lines: list[str] = []
@@ -241,6 +251,7 @@ GENERATED: dict[str, Callable[[Path, str], str]] = {
     "selftest_matrix": selftest_matrix,
     "levels": levels,
     "metrics": metrics,
+    "invalid_reasons": invalid_reasons,
     "configuration": configuration,
     "drawing": drawing,
 }

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,10 @@ SPEC = importlib.util.spec_from_file_location("docs_pages", ROOT / "scripts" / "
 docs_pages = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(docs_pages)
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 MAKE_TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -36,7 +40,7 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(line.replace(".venv/bin/", ""), comments=True) for line in lines]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_can_be_typed(page):
     for program, *words in filter(None, commands(page)):
         if program == "make":
@@ -48,6 +52,7 @@ def test_the_commands_of_a_page_can_be_typed(page):
             check(*words)
 
 
+@cache  # pages repeat each other, and to compose a configuration takes a quarter of a second
 def check(command: str, *words: str) -> None:
     """Parse a command line of omni-bench; its configuration is composed and checked, and nothing runs."""
     assert command in SUBCOMMANDS
