@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
 from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
 from omni_bench.compare.keys import Difference, check_comparable, common_concurrencies, differences_of_all
-from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Arm, Comparison, Outcome
+from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Advisory, Arm, Comparison, Outcome
 from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
@@ -34,7 +34,7 @@ def compare_runs(
     shown = [pairs[i] for i in used] or pairs
     levels = common_concurrencies(before, after)
     advisory = _advisory(before, after, len(used), forced)
-    gives_verdicts = not {SINGLE_RUNS, NO_REQUESTS} & set(advisory)
+    gives_verdicts = WITHOUT_VERDICT.isdisjoint(advisory)
     guard = _guard(shown, levels)
     judged = TEXT_PRIMARIES if is_text_alone(shown) else guard.primaries
     effects = {name: level_effects(shown, name, levels) for name in judged}
@@ -74,17 +74,17 @@ def compare_runs(
 
 def _advisory(
     before: Sequence[RunView], after: Sequence[RunView], used: int, forced: Sequence[Difference]
-) -> tuple[str, ...]:
-    reasons = []
+) -> dict[Advisory, str]:
+    found = {}
     if len(before) == 1:
-        reasons.append(SINGLE_RUNS)
+        found[Advisory.SINGLE_RUNS] = "single runs"
     if any(run.kind != OMNI_BENCH for run in (*before, *after)):
-        reasons.append(NO_REQUESTS)
+        found[Advisory.NO_REQUESTS] = "no per-request data"
     if len(before) > 1 and 0 < used < FULL_PAIRS:
-        reasons.append(f"{used} pair{'' if used == 1 else 's'}, {FULL_PAIRS} are needed")
+        found[Advisory.FEW_PAIRS] = f"{used} pair{'' if used == 1 else 's'}, {FULL_PAIRS} are needed"
     if forced:
-        reasons.append("comparability keys differ")
-    return tuple(reasons)
+        found[Advisory.OTHER_KEYS] = "comparability keys differ"
+    return found
 
 
 def _guard(pairs: Sequence[Pair], levels: Sequence[Level]) -> LengthGuard:

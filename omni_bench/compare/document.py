@@ -46,7 +46,7 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "schema_version": COMPARE_SCHEMA_VERSION,
         "outcome": str(comparison.outcome),
         "gives_verdicts": comparison.gives_verdicts,
-        "advisory": list(comparison.advisory),
+        "advisory": list(comparison.advisory.values()),
         "before": _arm(comparison.before),
         "after": _arm(comparison.after),
         "pairs": comparison.pairs,

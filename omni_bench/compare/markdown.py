@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from omni_bench.compare.keys import Difference, shown
-from omni_bench.compare.result import SINGLE_RUNS, Arm, Cell, Comparison, Mark, Outcome
+from omni_bench.compare.result import Advisory, Arm, Cell, Comparison, Mark, Outcome
 from omni_bench.compare.rows import (
     METRIC_NAMES,
     accuracy_rows,
@@ -45,7 +45,7 @@ def render_comparison(comparison: Comparison, plots: Sequence[str] = (), command
 
 def verdict_line(comparison: Comparison) -> str:
     """The outcome and what it stands on, in one paragraph."""
-    why = escape_markdown("; ".join(comparison.advisory))
+    why = escape_markdown("; ".join(comparison.advisory.values()))
     first = f"**{comparison.outcome}**" + (f" (advisory: {why})" if why else "")
     if comparison.outcome is Outcome.ADVISORY:
         first = f"**{why}: advisory**"
@@ -176,7 +176,7 @@ def _legend(comparison: Comparison) -> str:
             "after: the geometric mean over the runs of each run's figure; percentiles in the details are arithmetic "
             "means over the runs, which are a little larger."
         )
-    elif SINGLE_RUNS in comparison.advisory:
+    elif Advisory.SINGLE_RUNS in comparison.advisory:
         notes.append(
             "One run a side: runs of the same server differ too, by an amount that only more runs show. `omni-bench "
             f"compare` gives verdicts from {FULL_PAIRS} pairs of runs."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,9 +12,18 @@ from omni_bench.compare.stats.length_guard import LengthGuard
 from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.records.level import Level
 
-SINGLE_RUNS = "single runs"
-NO_REQUESTS = "no per-request data"
 
+class Advisory(StrEnum):
+    """Why an outcome binds nobody, by code; the text for people stands beside it in ``Comparison.advisory``."""
+
+    SINGLE_RUNS = "single_runs"
+    NO_REQUESTS = "no_requests"
+    FEW_PAIRS = "few_pairs"
+    OTHER_KEYS = "other_keys"
+
+
+WITHOUT_VERDICT = frozenset({Advisory.SINGLE_RUNS, Advisory.NO_REQUESTS})
+"""With these there is nothing to base a verdict on."""
 AND = " and "
 
 
@@ -136,7 +146,7 @@ class Comparison:
     """The whole comparison.
 
     ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided error of this
-    look. ``advisory``: why the outcome binds nobody. ``forced``: keys that differ all the same.
+    look. ``advisory``: why the outcome binds nobody, in words. ``forced``: keys that differ all the same.
     ``settings``, ``versions``: what was compared. ``invalid``: why runs make no claim. ``failures``: what fails
     whatever the speed. ``accuracy_worse``: corruption flags rose significantly.
     """
@@ -155,7 +165,7 @@ class Comparison:
     settings: tuple[Difference, ...]
     versions: tuple[Difference, ...]
     forced: tuple[Difference, ...]
-    advisory: tuple[str, ...]
+    advisory: Mapping[Advisory, str]
     invalid: tuple[str, ...]
     failures: tuple[str, ...]
     notes: tuple[str, ...]
@@ -169,4 +179,4 @@ class Comparison:
     @property
     def gives_verdicts(self) -> bool:
         """False where there is nothing to base a verdict on: single runs, or summaries of another program."""
-        return not {SINGLE_RUNS, NO_REQUESTS} & set(self.advisory)
+        return WITHOUT_VERDICT.isdisjoint(self.advisory)

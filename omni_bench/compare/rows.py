@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.compare.result import NO_REQUESTS, SINGLE_RUNS, Accuracy, Cell, Comparison, Mark
+from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark
 from omni_bench.compare.stats.accuracy import WerDifference
 from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
@@ -64,7 +64,8 @@ def metric_label(metric: str) -> str:
 
 def advisory_text(comparison: Comparison) -> str:
     """What stands in the verdict column where there is no verdict to give."""
-    return "; ".join(reason for reason in comparison.advisory if reason in (SINGLE_RUNS, NO_REQUESTS)) + ": advisory"
+    why = [text for code, text in comparison.advisory.items() if code in WITHOUT_VERDICT]
+    return "; ".join(why) + ": advisory"
 
 
 def primary_row(comparison: Comparison, primary: PrimaryVerdict) -> list[str]:

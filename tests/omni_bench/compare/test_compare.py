@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.result import SINGLE_RUNS, Mark, Outcome
+from omni_bench.compare.result import Advisory, Mark, Outcome
 from omni_bench.compare.stats.length_guard import PRIMARIES, PRIMARIES_BY_FIT
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
@@ -24,7 +24,7 @@ def test_a_slowdown_over_five_pairs_is_a_regression(make):
     assert verdicts(comparison) == dict.fromkeys(PRIMARIES, Verdict.REGRESSION)
     ttfp = comparison.primaries[0]
     assert ttfp.interval[0] < 0.08 < ttfp.interval[1] and 0 < ttfp.detectable < 0.08
-    assert comparison.advisory == () and comparison.invalid == () and comparison.used == (0, 1, 2, 3, 4)
+    assert comparison.advisory == {} and comparison.invalid == () and comparison.used == (0, 1, 2, 3, 4)
 
 
 def test_the_other_way_round_is_an_improvement(make):
@@ -46,7 +46,7 @@ def test_a_noisy_machine_is_inconclusive(make):
 
 def test_single_runs_never_regress(make):
     comparison = compare_runs([make.view(slower=1.0)], [make.view(slower=2.0, started=1)])
-    assert comparison.outcome is Outcome.ADVISORY and comparison.advisory == (SINGLE_RUNS,)
+    assert comparison.outcome is Outcome.ADVISORY and list(comparison.advisory) == [Advisory.SINGLE_RUNS]
     assert set(verdicts(comparison).values()) == {None}
     assert comparison.primaries[0].change == pytest.approx(1.0, abs=0.02)
     assert {cell.mark for cell in comparison.cells} == {Mark.ADVISORY}
@@ -56,7 +56,7 @@ def test_single_runs_never_regress(make):
 def test_three_pairs_are_advisory(make):
     comparison = compare_runs(make.arm("before", 3), make.arm("after", 3, slower=1.3, start=3))
     assert comparison.outcome is Outcome.REGRESSION
-    assert comparison.advisory == ("3 pairs, 5 are needed",)
+    assert comparison.advisory == {Advisory.FEW_PAIRS: "3 pairs, 5 are needed"}
 
 
 def test_a_look_at_half_the_error_is_wider(make):

@@ -7,7 +7,7 @@ import run_factory as runs
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.keys import differences, shown, versions_of
-from omni_bench.compare.result import Outcome
+from omni_bench.compare.result import Advisory, Outcome
 from omni_bench.errors import ComparabilityError
 
 
@@ -40,7 +40,7 @@ def test_an_unequal_key_is_refused_with_both_values(make, name, value, key):
     assert "--force" in text
     forced = compare_runs([before], [after], force=True)
     assert key in [one.name for one in forced.forced]
-    assert "comparability keys differ" in forced.advisory
+    assert Advisory.OTHER_KEYS in forced.advisory
 
 
 def test_every_difference_is_listed(make):

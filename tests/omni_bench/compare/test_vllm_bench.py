@@ -10,7 +10,7 @@ from repository import DATA
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_arm
-from omni_bench.compare.result import NO_REQUESTS, Outcome
+from omni_bench.compare.result import Advisory, Outcome
 from omni_bench.compare.vllm_bench import read_result
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError
 from omni_bench.metrics.definitions import METRICS
@@ -93,7 +93,7 @@ def test_other_json_is_refused(data):
 
 def test_two_results_are_compared_without_a_verdict(write):
     comparison = compare_runs(load_arm(str(write("a.json"))), load_arm(str(write("b.json", slower=1.5))))
-    assert comparison.outcome is Outcome.ADVISORY and NO_REQUESTS in comparison.advisory
+    assert comparison.outcome is Outcome.ADVISORY and Advisory.NO_REQUESTS in comparison.advisory
     assert {primary.verdict for primary in comparison.primaries} == {None}
     assert [primary.change for primary in comparison.primaries] == pytest.approx([0.5, 0.5, 1 / 1.5 - 1])
     assert comparison.guard.tripped is False and comparison.guard.basis == "level means"

@@ -10,7 +10,7 @@ import pytest
 from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
 from omni_bench.compare.ab.state import Ending, StudyState, claimed
 from omni_bench.compare.ab.study import Study, verdict_of
-from omni_bench.compare.result import Outcome
+from omni_bench.compare.result import Advisory, Outcome
 from omni_bench.compare.stats.verdicts import Plan
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
 from omni_bench.records import files
@@ -88,7 +88,7 @@ def test_without_an_extension_it_stops(study, fake_runner, new_state):
 
 def test_three_pairs_are_advisory_and_one_is_no_verdict(study, fake_runner, new_state):
     result = study(fake_runner(slower=(1.0, 1.3)), new_state(Plan(3, None)))[0].go()
-    assert result.comparison.advisory == ("3 pairs, 5 are needed",) and result.ending == Ending("REGRESSION", 1)
+    assert list(result.comparison.advisory) == [Advisory.FEW_PAIRS] and result.ending == Ending("REGRESSION", 1)
 
 
 def test_one_pair(study, fake_runner, new_state):
