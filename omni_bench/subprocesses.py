@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,6 +12,10 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
+
+PROCESS_POLL_S = 1.0
+LISTENING_ON = "listening on "
+"""Precedes a server's own address in its log, from which the process that launched it reads the port."""
 
 _PACKAGES_FOLDER = Path(__file__).resolve().parents[1]
 
@@ -55,6 +61,16 @@ def start(
         env=child_env() if env is None else env,
         start_new_session=True,
     )
+
+
+async def wait_for_end(pid: int) -> None:
+    """Wait until process ``pid`` is gone, even if its number is in use again."""
+    import psutil  # lazily: most who start a process do not watch one
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(PROCESS_POLL_S)
 
 
 # Values on the command lines of the servers that are started as processes of their own.

@@ -24,10 +24,6 @@ BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
 DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS = 5.0, 10_000.0
 """Two hundred tokens a second: a sentence of twelve words is written in 60 ms."""
 
-LISTENING_ON = "listening on "
-"""Goes before the server's own address in its log, which is how who launched it learns the port."""
-
-
 # settings that are 1 or more
 SIZES = ("max_batch", "max_queue", "max_seq_len", "join_every_frames", "first_chunk_frames", "chunk_frames")
 

@@ -38,13 +38,13 @@ from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import Timeline
-from omni_bench.subprocesses import child_env
+from omni_bench.subprocesses import LISTENING_ON, child_env
 from omni_bench.targets.process import ServerProcess
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
 from reference_impl.http.server import serve
 from reference_impl.remote.client import EngineProcess
 from reference_impl.remote.process import host_engine
-from reference_impl.settings import LISTENING_ON, ServerSettings
+from reference_impl.settings import ServerSettings
 
 MODES = {"one process": "one", "two processes": "two"}
 HEADERS = (

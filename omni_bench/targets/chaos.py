@@ -9,12 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from omni_bench.records.config import TargetConfig
-from omni_bench.subprocesses import child_env, module_command
+from omni_bench.subprocesses import LISTENING_ON, child_env, module_command
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.chaos_proxy.catalogue import WireFault
 from omni_bench.targets.probe import get
 from omni_bench.targets.process import ServerProcess
-from reference_impl.settings import LISTENING_ON
 
 PROBE_TIMEOUT_S = 2.0
 _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"(http://127\.0\.0\.1:\d+)\n")

@@ -12,13 +12,13 @@ from typing import Any
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
-from omni_bench.subprocesses import child_env, module_command
+from omni_bench.subprocesses import LISTENING_ON, child_env, module_command
 from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind, checked
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.launch import device_env
 from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
-from reference_impl.settings import BUNDLED, LISTENING_ON, ServerSettings
+from reference_impl.settings import BUNDLED, ServerSettings
 
 PROBE_TIMEOUT_S = 2.0
 _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"http://(?:\[([^\]\s]+)\]|([^:\s]+)):(\d+)\n")

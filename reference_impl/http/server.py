@@ -11,19 +11,18 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import psutil
 from aiohttp import web
 
 from omni_bench.errors import EngineError, OmniBenchError, TargetError
+from omni_bench.subprocesses import LISTENING_ON, wait_for_end
 from reference_impl.engine_api import EngineLike
 from reference_impl.http.app import SERVICE, create_app
 from reference_impl.http.service import SpeechService
-from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, LISTENING_ON
+from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS
 
 log = logging.getLogger("reference_impl.http.server")
 
 T = TypeVar("T")
-PARENT_POLL_S = 1.0
 ENGINE_STOP_TIMEOUT_S = 4.0
 CONNECTIONS_TIMEOUT_S = 2.0
 BACKLOG = 1024  # a load client opens its whole pool at once
@@ -149,11 +148,6 @@ def _in_daemon_thread(function: Callable[[], T], name: str) -> asyncio.Future[T]
 
 
 async def _watch_parent(pid: int, stop: asyncio.Event) -> None:
-    """Request the stop once process ``pid`` is gone, even if its number is in use again."""
-    try:
-        parent = psutil.Process(pid)
-        while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(PARENT_POLL_S)
-    except psutil.NoSuchProcess:
-        pass  # gone, which is what is waited for
+    """Request the stop once process ``pid`` is gone."""
+    await wait_for_end(pid)
     _request_stop(stop, f"the parent process {pid} is gone")

@@ -12,22 +12,17 @@ import signal
 import sys
 from collections.abc import Sequence
 
-import psutil
-
 from omni_bench.errors import ConfigError, OmniBenchError
 from omni_bench.load.clients.urls import url_problem
-from omni_bench.subprocesses import port, process_id
+from omni_bench.subprocesses import LISTENING_ON, port, process_id, wait_for_end
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, WireFault
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy, serving
 from omni_bench.targets.chaos_proxy.streams import STALL_S
-from reference_impl.settings import LISTENING_ON
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 
 CRASHED = 86
 """Exit status of the injected crash."""
-
-PARENT_POLL_S = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,13 +67,8 @@ def _crash() -> None:
 
 
 async def _watch(pid: int, stop: asyncio.Event) -> None:
-    """Ask for the end once process ``pid`` is gone, also if its number is in use again."""
-    try:
-        parent = psutil.Process(pid)
-        while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
-            await asyncio.sleep(PARENT_POLL_S)
-    except psutil.NoSuchProcess:
-        pass  # gone, which is what is waited for
+    """Request the stop once process ``pid`` is gone."""
+    await wait_for_end(pid)
     stop.set()
 
 
