@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ def config(smoke_config: RunConfig) -> RunConfig:
         dataset=replace(smoke_config.dataset),
         checks=replace(smoke_config.checks),
     )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for a run that the tests of a file have in common: made by the first, copied by each."""
+    return tmp_path_factory.mktemp("kept") / "run"
 
 
 @pytest.fixture
@@ -85,6 +92,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> FakeTarget:
     return fake
 
 
+@cache
 def tone(seconds: float) -> bytes:
     """An audible s16le tone."""
     return (8000 * np.sin(0.05 * np.arange(round(seconds * RATE_HZ)))).astype("<i2").tobytes()

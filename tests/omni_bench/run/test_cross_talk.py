@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,12 +38,16 @@ def quiet(config):
 
 
 @pytest.fixture
-def spoiled(quiet, tmp_path, target, load, judge):
+def spoiled(quiet, kept, tmp_path, target, load, judge):
     """A run in which one output begins with all of another's words, but ends with its own."""
-    run(quiet, tmp_path / "first")
-    texts = {record["request_id"]: record["text"] for record in lines(tmp_path / "first", "requests.jsonl")}
+    clean = kept.with_name("clean")
+    if not clean.exists():
+        run(quiet, clean)
+    texts = {record["request_id"]: record["text"] for record in lines(clean, "requests.jsonl")}
     judge.mishears[VICTIM] = f"{texts[SOURCE]} {texts[VICTIM]}"
-    run(quiet, tmp_path / "run")
+    if not kept.exists():
+        run(quiet, kept)
+    shutil.copytree(kept, tmp_path / "run")
     return tmp_path / "run"
 
 

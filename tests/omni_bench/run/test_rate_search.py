@@ -102,7 +102,9 @@ def stored(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "run.json").read_text())
 
 
-def test_a_search_finds_what_the_server_holds(capacity: Capacity, tmp_path: Path, capsys: Any) -> None:
+def test_a_search_finds_what_the_server_holds_and_can_be_drawn_again(
+    capacity: Capacity, tmp_path: Path, capsys: Any
+) -> None:
     outcome = run(search_config("load.precision=0.1"), tmp_path / "run")
     search = outcome.run["rate_search"]
     assert search["converged"] and search["highest_hz"] <= 5.0 < search["lowest_failing_hz"]
@@ -114,6 +116,9 @@ def test_a_search_finds_what_the_server_holds(capacity: Capacity, tmp_path: Path
     assert "Highest rate that holds" in shown.out and "8 req/s does not hold: p95 of TTFP" in shown.err
     report = (tmp_path / "run" / "report.md").read_text()
     assert "## Rate search" in report and "## Open loop" in report
+    before = stored(tmp_path / "run")
+    _, after = redraw(tmp_path / "run")
+    assert after["levels"] == before["levels"] and after["rate_search"] == before["rate_search"]
 
 
 def test_a_rate_that_the_server_refuses_does_not_spoil_the_answer(capacity: Capacity, tmp_path: Path) -> None:
@@ -177,13 +182,6 @@ def test_the_limits_of_a_text_are_those_of_the_search_and_of_its_record() -> Non
     assert record is not None and (record["highest_hz"], record["lowest_failing_hz"]) == (2.0, 4.0)
     limits = {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": 900.0}
     assert {name: record[name] for name in limits} == limits
-
-
-def test_a_search_can_be_drawn_again(capacity: Capacity, tmp_path: Path) -> None:
-    run(search_config("load.precision=0.5"), tmp_path / "run")
-    before = stored(tmp_path / "run")
-    _, after = redraw(tmp_path / "run")
-    assert after["levels"] == before["levels"] and after["rate_search"] == before["rate_search"]
 
 
 def open_config(*more: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +23,15 @@ from omni_bench.run.rejudge import judge_again, redraw
 
 
 @pytest.fixture
-def finished(config, tmp_path, target, load, judge, judge_spec, monkeypatch):
+def finished(config, kept, tmp_path, target, load, judge, judge_spec, monkeypatch):
     """A run with all audio, one silent request and one misheard one; and the same fake judge for ``judge_again``."""
     config.output.save_audio = "all"
     config.asr.wer_limit = 1.0
     load.spoil["c2-0001"] = bytes(48000 * 3)
     judge.mishears["c2-0004"] = "something else entirely"
-    run(config, tmp_path / "run")
-
+    if not kept.exists():
+        run(config, kept)
+    shutil.copytree(kept, tmp_path / "run")
     monkeypatch.setattr(rejudge, "find_judge", lambda asr, *_: replace(judge_spec, name=f"fake {asr.model}"))
     return tmp_path / "run"
 

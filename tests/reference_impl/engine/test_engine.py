@@ -108,9 +108,9 @@ def test_stream_equals_whole_decode_alone_and_with_fifteen_neighbours(engine):
 
 @pytest.mark.slow
 def test_deterministic_mode_gives_the_same_codes_alone_and_in_company(fixed_shape):
-    mine = request(1, seed=77)
+    mine = request(1, seed=77, max_new_tokens=16)
     alone = speak(fixed_shape, mine)[0]
-    neighbours = [request(i, seed=100 + i) for i in range(2, 16)]
+    neighbours = [request(i, seed=100 + i, max_new_tokens=16) for i in range(2, 16)]
     # among others at another row, and behind a row that empties early (the row is moved)
     crowd = speak(fixed_shape, request(0, max_new_tokens=6), *neighbours, mine)[-1]
     assert np.array_equal(alone.end.codes, crowd.end.codes)
@@ -139,8 +139,8 @@ def test_chunks_start_small_and_grow_to_the_steady_size(engine, monkeypatch):
 
 
 def test_a_long_text_is_spoken_in_segments(engine):
-    text = " ".join(TEXTS)
-    spoken, *parts = speak(engine, request(0, text), *(request(i) for i in range(4)))
+    text = " ".join(TEXTS[:2])
+    spoken, *parts = speak(engine, request(0, text), *(request(i) for i in range(2)))
     total = sum(p.end.frames for p in parts)
     assert spoken.end.reason == "stop"
     assert 0.7 * total < spoken.end.frames < 1.3 * total

@@ -105,16 +105,17 @@ def expected(clean):
     return clean.crowd()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broken(tiny):
-    """Make an engine with a fault."""
-    engines = []
+    """``broken(fault)``: an engine with that fault. The tests of a file share it: its first request costs a second."""
+    speakers: dict[str, Speaker] = {}
 
     def make(name: str) -> Speaker:
-        new_engine, stages = with_fault(name, stages_for(SETTINGS))
-        engines.append(new_engine(tiny, SETTINGS, Origin(None, None), stages))
-        return Speaker(engines[-1])
+        if name not in speakers:
+            new_engine, stages = with_fault(name, stages_for(SETTINGS))
+            speakers[name] = Speaker(new_engine(tiny, SETTINGS, Origin(None, None), stages))
+        return speakers[name]
 
     yield make
-    for engine in engines:
-        engine.stop()
+    for speaker in speakers.values():
+        speaker.engine.stop()

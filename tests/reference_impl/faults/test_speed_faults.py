@@ -31,14 +31,18 @@ def test_the_codes_do_not_change(broken, expected, name):
 
 def test_host_roundtrip_goes_there_and_back_around_each_of_fifteen_passes(broken):
     speak = broken("host_roundtrip")
+    strategy = speak.engine._batch._strategy
+    before = strategy.trips
     frames = speak.alone(0).end.frames
-    assert speak.engine._batch._strategy.trips == 2 * 15 * frames
+    assert strategy.trips - before == 2 * 15 * frames
 
 
 def test_slow_attribute_searches_at_each_of_fifteen_passes(broken):
     speak = broken("slow_attribute")
+    strategy = speak.engine._batch._strategy
+    before = strategy.searches
     frames = speak.alone(0).end.frames
-    assert speak.engine._batch._strategy.searches == 2 * 15 * frames
+    assert strategy.searches - before == 2 * 15 * frames
 
 
 def test_serial_predictor_takes_one_row_at_a_time(broken, monkeypatch):
