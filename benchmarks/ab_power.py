@@ -29,8 +29,9 @@ from benchmarks.ab_simulation.simulate import rate_interval
 from omni_bench.commands.cli import main as omni_bench
 from omni_bench.commands.compare import JSON_NAME
 from omni_bench.compare.ab.state import STATE_NAME
-from omni_bench.compare.rows import METRIC_NAMES, interval_text, signed_percent
+from omni_bench.compare.rows import interval_text, signed_percent
 from omni_bench.errors import EXIT_INTERRUPTED, EXIT_USAGE
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.run.config.compose import utc_folder_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -263,7 +264,7 @@ def _studies(rows: Sequence[StudyRow]) -> str:
             row.outcome or f"none (exit {row.exit_code})",
             str(row.pairs),
             "; ".join(
-                f"{METRIC_NAMES[metric]} {signed_percent(change)} {interval_text(interval)}"
+                f"{METRICS[metric].short} {signed_percent(change)} {interval_text(interval)}"
                 for metric, change, interval, _ in row.changes
             ),
             _percent(row.run_cv),

@@ -25,7 +25,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from omegaconf import MISSING
 
-from omni_bench.metrics.definitions import LEVEL_METRICS, REQUEST_METRICS
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import Code
 from omni_bench.run.config.compose import GROUPS, group_options
 from omni_bench.run.config.keys import config_keys, groups, written
@@ -178,10 +179,15 @@ def milliseconds(value: float) -> str:
 
 def metrics(_: Path, __: str) -> str:
     """The list of metrics."""
-    names = ("metric", "unit", "better", "definition")
+    names = ("metric", "name", "unit", "better", "definition")
+    titles = {Scope.REQUEST: "Of a request", Scope.LEVEL: "Of a level", Scope.CHECK: "Of the checks of a level"}
     lines: list[str] = []
-    for title, listed in (("Of a request", REQUEST_METRICS), ("Of a level", LEVEL_METRICS)):
-        rows = [(f"`{one.name}`", one.unit or "1", one.better or "–", one.description) for one in listed]
+    for scope, title in titles.items():
+        rows = [
+            (f"`{one.name}`", one.short, one.unit or "1", one.better or "–", one.definition)
+            for one in METRICS.values()
+            if one.scope is scope
+        ]
         lines += [f"## {title}", "", *table(names, rows), ""]
     return "\n".join(lines)
 

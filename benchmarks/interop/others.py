@@ -166,9 +166,9 @@ def vllm_chat_section(bench: VllmBench, server: Server, load: Load, levels: Sequ
 def metric_medians(timelines: Sequence[Timeline]) -> dict[str, float | None]:
     """Our metrics of chat; gaps of all requests together, as theirs."""
     metrics = [request_metrics(timeline, None) for timeline in timelines]
-    values: dict[str, list[float | None]] = {"itl_ms": [gap for one in metrics for gap in one.itl_ms]}
+    values: dict[str, list[float | None]] = {"itl_ms": [gap for one in metrics for gap in one["itl_ms"]]}
     for name in ("ttft_ms", "tpot_ms", "ttfp_ms", "e2el_ms"):
-        values[name] = [getattr(one, name) for one in metrics]
+        values[name] = [one[name] for one in metrics]
     return {name: statistics.median(some) if some and None not in some else None for name, some in values.items()}
 
 
@@ -260,8 +260,8 @@ def our_figures(timelines: Sequence[Timeline]) -> dict[str, float | None]:
         metrics = request_metrics(timeline, None)
         values["first_ms"].append((arrived_ns[0] - timeline.started_ns) / 1e6)
         values["last_ms"].append((arrived_ns[-1] - timeline.started_ns) / 1e6)
-        values["gap_ms"] += metrics.itl_ms if timeline.text_arrived_ns else metrics.icl_ms
-        values["end_ms"].append(metrics.e2el_ms)
-        if metrics.tpot_ms is not None:
-            values["tpot_ms"].append(metrics.tpot_ms)
+        values["gap_ms"] += metrics["itl_ms"] if timeline.text_arrived_ns else metrics["icl_ms"]
+        values["end_ms"].append(metrics["e2el_ms"])
+        if metrics["tpot_ms"] is not None:
+            values["tpot_ms"].append(metrics["tpot_ms"])
     return {name: statistics.median(some) if some else None for name, some in values.items()}

@@ -173,9 +173,7 @@ def figures_of(timelines: Sequence[Timeline], concurrency: int) -> dict[str, Fig
     metrics = [request_metrics(timeline, None) for timeline in timelines]
     rates = throughput(timelines, concurrency)
     lists = {
-        row.name: [value for one in metrics if (value := getattr(one, row.name)) is not None]
-        for row in ROWS
-        if row.rate is None
+        row.name: [value for one in metrics if (value := one[row.name]) is not None] for row in ROWS if row.rate is None
     }
     return {name: summary(values) for name, values in lists.items()} | {
         "audio_per_s": Figures(mean=rates.audio_per_s),

@@ -10,27 +10,26 @@ from dataclasses import replace
 import numpy as np
 
 from omni_bench.compare.result import Cell, Mark, Percentiles
-from omni_bench.compare.stats.length_guard import PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES, LengthGuard
+from omni_bench.compare.stats.length_guard import LengthGuard
 from omni_bench.compare.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
 from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
 from omni_bench.compare.views import RunView
-from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.definitions import METRICS, in_order
+from omni_bench.metrics.metric import WithLength
 from omni_bench.records.level import Level
 
-CELL_METRICS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
 DETAIL_FIGURES = ("p50", "p90", "p95", "p99")
-INTERCEPT = "e2el_intercept_ms"
 
 Pair = tuple[RunView, RunView]
 
 
 def shown_metrics(pairs: Sequence[Pair], guard: LengthGuard) -> tuple[str, ...]:
     """The metrics with a row a level: those of a text if there is one, and the fit once the length guard tripped."""
-    if is_text_alone(pairs):
-        return (*TEXT_PRIMARIES, "e2el_ms")
-    text = TEXT_PRIMARIES if _has(pairs, "ttft_ms") else ()
-    fit = tuple(name for name in PRIMARIES_BY_FIT if name not in CELL_METRICS and guard.tripped)
-    return CELL_METRICS + text + fit
+    metrics = in_order(audio=not is_text_alone(pairs), text=_has(pairs, "ttft_ms"))
+    compared = [metric for metric in metrics if metric.compared]
+    fit = [metric for metric in compared if metric.with_length is WithLength.INSTEAD]
+    shown = [metric for metric in compared if metric not in fit] + (fit if guard.tripped else [])
+    return tuple(metric.name for metric in shown)
 
 
 def is_text_alone(pairs: Sequence[Pair]) -> bool:
@@ -49,9 +48,10 @@ def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -
 
 def _effect(pair: Pair, metric: str, concurrency: Level) -> float | None:
     before, after = _values(pair, metric, concurrency)
-    if metric != INTERCEPT:
+    whole = METRICS[metric].relative_to
+    if whole is None:
         return log_ratio(before, after)
-    return intercept_effect(before, after, _values(pair, "e2el_ms", concurrency)[0])
+    return intercept_effect(before, after, _values(pair, whole, concurrency)[0])
 
 
 def _values(pair: Pair, metric: str, concurrency: Level) -> tuple[float | None, float | None]:
@@ -85,7 +85,7 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
         before, after = (_mean([_values(pair, metric, level)[side] for pair in pairs]) for side in (0, 1))
         return Cell(metric, level, 0, before, after, None, None, None, None, Mark.MISSING)
     effect = paired_effect([one for one, _, _ in both])
-    average = statistics.fmean if metric == INTERCEPT else statistics.geometric_mean
+    average = statistics.fmean if METRICS[metric].relative_to else statistics.geometric_mean
     bounds = t_interval(effect, 1 - 2 * alpha)
     p = None
     if effect.sd is not None:
@@ -110,7 +110,7 @@ def _mark(cell: Cell, p_adjusted: float | None, pairs: Sequence[Pair], guard: Le
         return Mark.MISSING
     if any(level.why for pair in pairs for run in pair if (level := run.level(cell.concurrency)) is not None):
         return Mark.INVALID
-    if guard.tripped and cell.metric in REPLACED:
+    if guard.tripped and METRICS[cell.metric].with_length is WithLength.BIASED:
         return Mark.LENGTH_GUARD
     if not verdicts or p_adjusted is None:
         return Mark.ADVISORY

@@ -8,10 +8,11 @@ from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failu
 from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
 from omni_bench.compare.keys import Difference, check_comparable, common_concurrencies, differences_of_all
 from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Advisory, Arm, Comparison, Outcome
-from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES, LengthGuard, length_guard, length_guard_by_means
+from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 from omni_bench.compare.views import OMNI_BENCH, RunView
+from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.records.level import Level, level_value, listed_levels, short_title
 from omni_bench.report.format import NA
 
@@ -36,7 +37,7 @@ def compare_runs(
     advisory = _advisory(before, after, len(used), forced)
     gives_verdicts = WITHOUT_VERDICT.isdisjoint(advisory)
     guard = _guard(shown, levels)
-    judged = TEXT_PRIMARIES if is_text_alone(shown) else guard.primaries
+    judged = primary_metrics(audio=False, text=True) if is_text_alone(shown) else guard.primaries
     effects = {name: level_effects(shown, name, levels) for name in judged}
     primaries = judge({name: averaged_over_levels(found) for name, found in effects.items()}, alpha=alpha)
     if not (gives_verdicts and used):
@@ -223,7 +224,8 @@ def _notes(
     if accuracy.cross_talk_runs == 1:
         notes.append("Cross-talk was heard in one run of after; if it repeats in another it is a hard failure.")
     if is_text_alone(list(zip(before, after, strict=True))):
-        notes.append("Text alone: TTFT, TPOT and tokens/s are judged. What was written is not.")
+        *first, last = (METRICS[name].short for name in primary_metrics(audio=False, text=True))
+        notes.append(f"Text alone: {', '.join(first)} and {last} are judged. What was written is not.")
     elif guard.tripped is None:
         notes.append("Without audio lengths nobody can tell a faster server from one that says less.")
     return tuple(notes)

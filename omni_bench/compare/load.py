@@ -117,8 +117,8 @@ def _requests(folder: RunFolder) -> list[RequestView] | None:
             views.append(
                 RequestView(
                     key=UtteranceKey(*twin, occurrence=seen[twin]),
-                    audio_s=request.metrics.audio_s if good else None,
-                    e2el_ms=request.metrics.e2el_ms if good else None,
+                    audio_s=request.metrics["audio_s"] if good else None,
+                    e2el_ms=request.metrics["e2el_ms"] if good else None,
                     corrupted=is_corrupted(score) if score is not None else None,
                     edits=score.edits if score is not None and score.wer is not None else None,
                     words=score.reference_words if score is not None and score.wer is not None else None,

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from omni_bench.compare.keys import Difference, shown
 from omni_bench.compare.result import Advisory, Arm, Cell, Comparison, Mark, Outcome
 from omni_bench.compare.rows import (
-    METRIC_NAMES,
     accuracy_rows,
     cell_rows,
     detail_table,
@@ -19,6 +18,7 @@ from omni_bench.compare.rows import (
     primary_row,
 )
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels
 from omni_bench.report.format import NA, code_block, escape_markdown, p_text, percent, signed_percent
 from omni_bench.report.table import markdown_table
@@ -60,7 +60,7 @@ def verdict_line(comparison: Comparison) -> str:
 
 def primary_line(primary: PrimaryVerdict) -> str:
     """``TTFP +8.1 % [+6.0, +10.3] REGRESSION, detectable 3.9 %``."""
-    name = METRIC_NAMES[primary.metric]
+    name = METRICS[primary.metric].short
     if primary.change is None:
         return f"{name} {NA}"
     parts = [f"{name} {signed_percent(primary.change)}"]
@@ -181,7 +181,7 @@ def _legend(comparison: Comparison) -> str:
             "One run a side: runs of the same server differ too, by an amount that only more runs show. `omni-bench "
             f"compare` gives verdicts from {FULL_PAIRS} pairs of runs."
         )
-    if any(cell.metric == "e2el_intercept_ms" for cell in comparison.cells):
+    if any(METRICS[cell.metric].relative_to for cell in comparison.cells):
         notes.append("The change of the intercept is given as a share of the median E2EL of before.")
     if any(cell.mark is Mark.LENGTH_GUARD for cell in comparison.cells):
         notes.append("length guard: not judged, as the audio is not equally long in both.")

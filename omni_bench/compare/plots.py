@@ -16,13 +16,13 @@ from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label
 from omni_bench.compare.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.compare.views import RunView
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import WithLength
 from omni_bench.records.files import write_atomically
 from omni_bench.records.level import Level, axis_label, level_value, short_title
 from omni_bench.report.format import signed_percent
 from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
 
-MAX_PANELS = 8
-_FITTED = ("e2el_slope", "e2el_intercept_ms")  # drawn over the audio length, not over the level
 ARMS = (("before", BLUE, "o", "-"), ("after", ORANGE, "s", "--"))
 CONFIDENCE = 0.95
 MAX_FIT_PANELS = 6
@@ -63,7 +63,8 @@ def arm_point(runs: Sequence[RunView], metric: str, level: Level) -> Point | Non
 
 
 def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:
-    metrics = tuple(dict.fromkeys(cell.metric for cell in comparison.cells if cell.metric not in _FITTED))[:MAX_PANELS]
+    named = dict.fromkeys(cell.metric for cell in comparison.cells)
+    metrics = [one for one in named if METRICS[one].with_length is not WithLength.INSTEAD]  # those are drawn over audio
     rows = math.ceil(len(metrics) / 2) or 1
     figure = Figure(figsize=(11.0, 3.8 * rows), dpi=DPI / 1.2, layout="constrained")
     figure.suptitle(_title(comparison), x=0.012, ha="left", fontsize=12, fontweight="bold")

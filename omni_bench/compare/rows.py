@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark
 from omni_bench.compare.stats.accuracy import WerDifference
-from omni_bench.compare.stats.length_guard import TEXT_PRIMARIES
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import Part
 from omni_bench.records.level import is_open_loop
 from omni_bench.report.format import (
     NA,
@@ -24,18 +24,6 @@ from omni_bench.report.format import (
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "c", "before", "after", "delta", "%", "interval (%)", "verdict")
-METRIC_NAMES = {
-    "ttfp_ms": "TTFP",
-    "rtf": "RTF",
-    "e2el_ms": "E2EL",
-    "audio_per_s": "audio/s",
-    "e2el_slope": "E2EL slope",
-    "e2el_intercept_ms": "E2EL intercept",
-    "ttft_ms": "TTFT",
-    "tpot_ms": "TPOT",
-    "tokens_per_s": "tokens/s",
-}
-_MEDIANS = ("ttfp_ms", "rtf", "e2el_ms", "ttft_ms", "tpot_ms")
 _UNITS = {"ms": " (ms)", "s": " (s)"}
 NOTHING = "–"
 UP, DOWN, LEVEL = "↑", "↓", "→"
@@ -58,8 +46,8 @@ def interval_text(interval: tuple[float, float] | None) -> str:
 
 def metric_label(metric: str) -> str:
     """``TTFP p50 (ms)``."""
-    name = METRIC_NAMES[metric] + (" p50" if metric in _MEDIANS else "")
-    return name + _UNITS.get(METRICS[metric].unit, "")
+    entry = METRICS[metric]
+    return entry.short + (" p50" if entry.headline == "p50" else "") + _UNITS.get(entry.unit, "")
 
 
 def advisory_text(comparison: Comparison) -> str:
@@ -150,7 +138,8 @@ def accuracy_rows(comparison: Comparison) -> list[list[str]]:
     """
     accuracy = comparison.accuracy
     flags = accuracy.flags
-    if tuple(primary.metric for primary in comparison.primaries) == TEXT_PRIMARIES and not any(accuracy.rates):
+    of_audio = any(METRICS[primary.metric].part is Part.AUDIO for primary in comparison.primaries)
+    if not of_audio and not any(accuracy.rates):
         return []
     before, after = (flags.before, flags.after) if flags is not None else (None, None)
     tested = NA

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omni_bench.compare.stats.length_guard import UtteranceKey
-from omni_bench.metrics.definitions import LEVEL_METRICS
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.invalid_reason import InvalidReason
 from omni_bench.records.level import Level, short_title
 
 OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
-_LEVEL_WIDE = frozenset(metric.name for metric in LEVEL_METRICS)
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class LevelView:
 
     def value(self, metric: str) -> float | None:
         """The figure that is compared: the median over requests, or the level's own figure."""
-        return self.figure(metric, headline_figure(metric))
+        return self.figure(metric, METRICS[metric].headline)
 
     def figure(self, metric: str, name: str) -> float | None:
         """A figure ("p90", "mean", ...) of a metric; None if it is missing."""
@@ -104,8 +103,3 @@ class Facts:
     rate: str | None = None
     highest_rate: str | None = None
     command: tuple[str, ...] = ()
-
-
-def headline_figure(metric: str) -> str:
-    """``p50`` for a metric of requests, ``mean`` for one of the whole level, where run.json keeps its value."""
-    return "mean" if metric in _LEVEL_WIDE else "p50"

@@ -16,7 +16,7 @@ from typing import Any
 
 from omni_bench.compare.views import VLLM_BENCH, Facts, LevelView, RunView
 from omni_bench.errors import StoreError
-from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.definitions import METRICS, summarised
 from omni_bench.records.invalid_reason import Code, InvalidReason, invalid
 from omni_bench.records.level import Level, Rate, is_open_loop, level_value, rate_of
 
@@ -54,7 +54,7 @@ def read_result(data: Any, where: str) -> RunView:
         concurrency=_level(data, where),
         requests=completed + (failed or 0),
         why=_why(completed, failed),
-        metrics={name: _metric(data, name, completed) for name in METRICS},
+        metrics={metric.name: _metric(data, metric.name, completed) for metric in summarised()},
         accuracy=None,
     )
     model = data.get("model_id")

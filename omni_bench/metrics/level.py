@@ -1,4 +1,4 @@
-"""The summary of one level: distributions, rates, the E2EL fit, and counts of failures."""
+"""The summary of one level: its metrics, and counts of failures."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from omni_bench.metrics.definitions import METRICS, REQUEST_METRICS
+from omni_bench.metrics.definitions import summarised
+from omni_bench.metrics.measured_level import MeasuredLevel
+from omni_bench.metrics.metric import Metric, Scope
 from omni_bench.metrics.open_loop import OpenLoop, open_loop_facts
-from omni_bench.metrics.request import RequestMetrics
-from omni_bench.metrics.slo import Slo, goodput
+from omni_bench.metrics.slo import Slo
 from omni_bench.metrics.summary import Summary, summarise
-from omni_bench.metrics.throughput import throughput
 from omni_bench.records.level import Level, Rate
 from omni_bench.records.recording import LoopLag
+from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.timeline import Timeline
-
-FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
-FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
-
-
-@dataclass(frozen=True)
-class E2elFit:
-    """E2EL = intercept + slope · audio length: the fixed cost, and the marginal real-time factor."""
-
-    intercept_ms: float
-    slope: float
 
 
 @dataclass(frozen=True)
@@ -53,9 +41,9 @@ class LevelSummary:
 
     ``completed``: requests whose stream ended cleanly; ``faulty``: how many of those have audio
     that failed a check. ``errors``: failed requests by error kind; ``invalid``: faulty ones by
-    reason (one request may have several). ``distributions``: by the names of
-    REQUEST_METRICS; ``scalars``: by those of LEVEL_METRICS; both are of the completed requests
-    that are not faulty. ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
+    reason (one request may have several). ``distributions``: of the metrics of requests, by name;
+    ``scalars``: those of the whole level; both are of the completed requests that are not faulty.
+    ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
     open loop, whose ``concurrency`` is a Rate; None in a closed loop.
     """
 
@@ -80,35 +68,17 @@ class LevelSummary:
         made from as ``n`` and no spread.
         """
         result: dict[str, dict[str, Any]] = {}
-        for name, metric in METRICS.items():
-            if name in self.distributions:
-                summary = self.distributions[name]
+        for metric in summarised():
+            if metric.scope is Scope.REQUEST:
+                summary = self.distributions[metric.name]
             else:
-                value = self.scalars[name]
-                count = self.requests if name == "goodput" else self.completed - self.faulty
+                value = self.scalars[metric.name]
+                count = self.requests if metric.of_all else self.completed - self.faulty
                 summary = Summary(
                     n=count if value is not None else 0, mean=value, std=None, p50=None, p90=None, p95=None, p99=None
                 )
-            result[name] = {"unit": metric.unit, "better": metric.better, **asdict(summary)}
+            result[metric.name] = {"unit": metric.unit, "better": metric.better, **asdict(summary)}
         return result
-
-
-def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | None:
-    """Theil–Sen line of E2EL over audio length (median of pairwise slopes; Theil 1950, Sen 1968).
-
-    The intercept is median(E2EL) − slope · median(audio). None with fewer than 8 points, or
-    when the audio lengths hardly vary: p90 − p10 below a tenth of their median leaves the
-    slope to noise.
-    """
-    if len(audio_s) < FIT_MIN_POINTS:
-        return None
-    p10, p50, p90 = np.percentile(audio_s, (10, 50, 90))
-    if p90 - p10 <= FIT_MIN_SPREAD * p50:
-        return None
-    from scipy import stats  # slow to import
-
-    fit = stats.theilslopes(np.asarray(e2el_ms) / 1e3, np.asarray(audio_s), method="separate")
-    return E2elFit(intercept_ms=float(fit.intercept) * 1e3, slope=float(fit.slope))
 
 
 def summarise_level(
@@ -134,14 +104,10 @@ def summarise_level(
     ids = [timeline.request_id for timeline in timelines]
     if ids != [request.request_id for request in metrics]:
         raise ValueError("timelines and metrics are not of the same requests in the same order")
-    ok_ids = {timeline.request_id for timeline in timelines if timeline.ok}
+    measured = MeasuredLevel(concurrency, timelines, metrics, invalid, slo)
+    ok_ids, faulty = measured.ok_ids, measured.faulty
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
-    faulty = {request_id: invalid[request_id] for request_id in ids if request_id in ok_ids and invalid.get(request_id)}
     faults = Counter(reason for reasons in faulty.values() for reason in reasons)
-    good = [request for request in metrics if request.request_id in ok_ids and request.request_id not in faulty]
-    fitted = [request for request in good if request.audio_s and request.e2el_ms is not None]
-    fit = e2el_fit([request.audio_s for request in fitted], [request.e2el_ms for request in fitted])
-    rates = throughput(timelines, concurrency, faulty)
     open_loop = None
     if isinstance(concurrency, Rate):
         open_loop = open_loop_facts(timelines, max_in_flight or len(timelines) or 1)
@@ -156,23 +122,19 @@ def summarise_level(
         invalid=dict(faults.most_common()),
         lag=lag,
         warmup=warmup,
-        distributions={metric.name: _distribution(metric.name, good) for metric in REQUEST_METRICS},
-        scalars={
-            "audio_per_s": rates.audio_per_s,
-            "audio_per_s_steady": rates.audio_per_s_steady,
-            "tokens_per_s": rates.tokens_per_s,
-            "requests_per_s": rates.requests_per_s,
-            "e2el_intercept_ms": fit.intercept_ms if fit is not None else None,
-            "e2el_slope": fit.slope if fit is not None else None,
-            "goodput": goodput(metrics, ok_ids, faulty, slo, from_schedule=open_loop is not None),
+        distributions={
+            metric.name: _distribution(metric, measured.good)
+            for metric in summarised()
+            if metric.scope is Scope.REQUEST
         },
+        scalars={metric.name: metric.compute(measured) for metric in summarised() if metric.scope is Scope.LEVEL},
         open_loop=open_loop,
     )
 
 
-def _distribution(name: str, metrics: Sequence[RequestMetrics]) -> Summary:
+def _distribution(metric: Metric, requests: Sequence[RequestMetrics]) -> Summary:
     """One value a request, or the values of all requests together where a request has many."""
-    values = [getattr(request, name) for request in metrics]
-    if any(isinstance(value, tuple) for value in values):
-        return summarise((value for many in values for value in many), requests=sum(bool(many) for many in values))
+    values = [request[metric.name] for request in requests]
+    if metric.many:
+        return summarise((value for many in values for value in many), requests=sum(map(bool, values)))
     return summarise(values)

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omni_bench.metrics.request import RequestMetrics
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.slo import SINCE_START, TIMES, Slo, waited_ms
 from omni_bench.metrics.summary import Summary, requests_needed, summarise
+from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.timeline import Timeline
 
 REFUSED = 429  # Too Many Requests: what a server that is full should say
@@ -46,7 +47,7 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
     """
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
     times = {name: summarise(waited_ms(one, name, from_schedule=True) for one in metrics) for name in TIMES}
-    stalls_s = [one.stall_s for one in metrics if one.stall_s is not None]
+    stalls_s = [one["stall_s"] for one in metrics if one["stall_s"] is not None]
     stalled = sum(stall_s > slo.stall_s for stall_s in stalls_s) if slo.stall_s is not None else 0
     why = []
     if errors:
@@ -77,14 +78,12 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
 
 def _never_came(name: str, timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]) -> int:
     """How many requests succeeded that have no such time."""
-    return sum(
-        timeline.error is None and getattr(one, name) is None for timeline, one in zip(timelines, metrics, strict=True)
-    )
+    return sum(timeline.error is None and one[name] is None for timeline, one in zip(timelines, metrics, strict=True))
 
 
 def limited(name: str) -> str:
     """What a limit of :data:`omni_bench.metrics.slo.TIMES` is on: "p95 of TTFP from the scheduled start"."""
-    return f"p95 of {TIMES[name]}" + (" from the scheduled start" if name in SINCE_START else "")
+    return f"p95 of {METRICS[name].short}" + (" from the scheduled start" if name in SINCE_START else "")
 
 
 def _too_late(name: str, times: Summary, limit_ms: float) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from omni_bench.metrics.request import RequestMetrics
+from omni_bench.records.request_metrics import RequestMetrics
 
-TIMES = {"ttfp_ms": "TTFP", "ttft_ms": "TTFT", "tpot_ms": "TPOT", "e2el_ms": "E2EL"}
-"""The limits that are times of a request, by the names that people know them by."""
+TIMES = ("ttfp_ms", "ttft_ms", "tpot_ms", "e2el_ms")
+"""The limits that are times of a request."""
 
 SINCE_START = ("ttfp_ms", "ttft_ms", "e2el_ms")
 """Those that begin with the request. In an open loop its user has been waiting since the scheduled start."""
@@ -35,12 +35,12 @@ def waited_ms(request: RequestMetrics, name: str, *, from_schedule: bool) -> flo
 
     ``from_schedule``: TTFP, TTFT and E2EL count from the scheduled start on; TPOT is a pace and knows no start.
     """
-    value = getattr(request, name)
+    value = request[name]
     if not from_schedule or name not in SINCE_START:
         return value
     if name == "ttfp_ms":
-        return request.ttfp_sched_ms
-    return None if value is None or request.queue_ms is None else value + request.queue_ms
+        return request["ttfp_sched_ms"]
+    return None if value is None or request["queue_ms"] is None else value + request["queue_ms"]
 
 
 def goodput(
@@ -67,7 +67,7 @@ def goodput(
     good = sum(
         request.request_id in ok_ids
         and not invalid.get(request.request_id)
-        and within(request.stall_s, slo.stall_s)
+        and within(request["stall_s"], slo.stall_s)
         and all(within(waited_ms(request, name, from_schedule=from_schedule), getattr(slo, name)) for name in TIMES)
         for request in metrics
     )

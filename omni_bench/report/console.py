@@ -18,15 +18,10 @@ from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import server_warnings
-from omni_bench.report.table import error_rate, level_headers, level_rows
+from omni_bench.report.table import columns, error_rate
 
-# Below this width the table keeps only these columns: what must not be missed.
 FULL_WIDTH = 140
-NARROW_HEADERS = (
-    *("c", "rate", "ok", "TTFT p50 / p90 (ms)", "TPOT p50 / p90 (ms)", "TTFP p50 / p90 (ms)"),
-    *("TTFP sched p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)", "audio/s", "tokens/s"),
-    *("goodput", "cross-talk", "parity", "valid"),
-)
+"""Below this width the table keeps only some columns (``Metric.narrow``): what must not be missed."""
 
 
 def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
@@ -45,13 +40,12 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         show_edge=not narrow,
         pad_edge=not narrow,
     )
-    headers = level_headers(run)
-    kept = [i for i, header in enumerate(headers) if not narrow or header in (*NARROW_HEADERS, error_rate(run))]
-    for index in kept:
-        header = headers[index].removesuffix(" (mean)") if narrow else headers[index]
+    kept = [one for one in columns(run) if not narrow or one.narrow or one.header == error_rate(run)]
+    for column in kept:
+        header = column.header.removesuffix(" (mean)") if narrow else column.header
         table.add_column(Text(header), justify="right", overflow="fold")
-    for level, row in zip(run["levels"], level_rows(run), strict=True):
-        cells = [row[index].strip("*") for index in kept]
+    for level in run["levels"]:
+        cells = [column.cell(level).strip("*") for column in kept]
         if narrow:
             cells = [cell.partition(" (")[0] for cell in cells]  # without the mean behind a pair
         table.add_row(*map(Text, cells), style=None if level["valid"] else "red")

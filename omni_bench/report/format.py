@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
+from omni_bench.metrics.metric import Metric
 
 UNKNOWN_CPU = "CPU (model unknown)"
 NA = "n/a"
@@ -64,6 +65,17 @@ def percent(fraction: float | None) -> str:
     if shown == "100.00" and fraction is not None and fraction < 1:
         return "> 99.99 %"
     return shown if shown == NA else f"{shown} %"
+
+
+def metric_text(metric: Metric, value: float | None) -> str:
+    """A value of a metric in the digits that tables give it; n/a for None."""
+    if metric.percent:
+        return percent(value)
+    if metric.unit == "ms":
+        return milliseconds(value)
+    if metric.unit.endswith("/s") and value and value < 0.1:  # one long request a minute is not none
+        return number(value, 2)
+    return fixed(value, metric.digits)
 
 
 def signed(value: float | None, decimals: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.metrics.definitions import in_order
+from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import next_steps, reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.report.cross_talk import cross_talk_section, source_name
@@ -31,11 +33,10 @@ from omni_bench.report.table import (
     by_characters,
     error_rate,
     fit_table,
-    has_cross_talk,
-    has_parity,
     lag_table,
     level_table,
     percentile_table,
+    shown_metrics,
 )
 from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
 
@@ -154,10 +155,8 @@ def _legend(run: Mapping[str, Any]) -> str:
         notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
     if (line := slo_line(run)) is not None:
         notes.append(escape_markdown(line))
-    if has_cross_talk(run):
-        notes.append("cross-talk: outputs in which words of another request were heard.")
-    if has_parity(run):
-        notes.append("parity: requests that got the same answer when sent once more alone, of those compared.")
+    checks = (metric for metric in shown_metrics(run) if metric.scope is Scope.CHECK)
+    notes += [f"{metric.short}: {metric.legend}." for metric in checks if metric.legend]
     for level in run["levels"]:
         broken = {**level["errors"], **level["invalid"]}
         if broken:
@@ -170,18 +169,14 @@ def _legend_of_columns(run: Mapping[str, Any]) -> str:
     if has_audio(run):
         words = [
             "ok: requests that ended cleanly with valid audio; all figures but "
-            f"{'CER' if by_characters(run) else 'WER and CER'} are of these. TTFP: time to the first audio byte. RTF: "
-            "end-to-end latency (E2EL) over audio length, below 1 is faster than real time. ICL: time between the "
-            "first bytes of HTTP chunks, or between events or messages. stalls: pauses of a player that starts with "
-            "the first chunk. audio/s: seconds of audio per second."
+            f"{'CER' if by_characters(run) else 'WER and CER'} are of these."
         ]
     else:
         words = ["ok: requests that ended cleanly with a text; all figures are of these. E2EL: end-to-end latency."]
-    if has_text(run):
-        words.append(
-            "TTFT: time to the first text. ITL: time between two pieces of text. TPOT: time per token after the first, "
-            f"and tokens/s: tokens of text per second, both by the server's own count ({NA}: it does not count)."
-        )
+    measured = (
+        metric for metric in in_order(audio=has_audio(run), text=has_text(run)) if metric.scope is not Scope.CHECK
+    )
+    words += [f"{metric.short}: {metric.legend}." for metric in measured if metric.legend]
     if has_audio(run) and has_text(run):
         words.append("What is heard is compared with the text of the reply.")
     return " ".join(words)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omni_bench.load.search import bracket, is_precise, probed
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.probe import limited
 from omni_bench.metrics.slo import SINCE_START, TIMES
 from omni_bench.records.level import Rate, level_of, level_text
@@ -118,7 +119,7 @@ def _p95_name(name: str) -> str:
 
 
 def _p95_header(name: str) -> str:
-    return f"{TIMES[name]}{' sched' if name in SINCE_START else ''} p95 (ms)"
+    return f"{METRICS[name].short}{' sched' if name in SINCE_START else ''} p95 (ms)"
 
 
 def answer_line(search: Mapping[str, Any]) -> str:
@@ -159,8 +160,8 @@ def slo_line(run: Mapping[str, Any]) -> str | None:
     slo = run["provenance"]["config"].get("slo") or {}
     start = " from the scheduled start" if any(level.get("open_loop") for level in run["levels"]) else ""
     limits = [
-        f"{known_as}{start if name in SINCE_START else ''} at most {slo[name]:g} ms"
-        for name, known_as in TIMES.items()
+        f"{METRICS[name].short}{start if name in SINCE_START else ''} at most {slo[name]:g} ms"
+        for name in TIMES
         if slo.get(name) is not None
     ]
     if slo.get("stall_s") is not None:

@@ -17,10 +17,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from omni_bench.metrics.definitions import METRICS, in_order
+from omni_bench.metrics.metric import Metric, Scope, Shown
 from omni_bench.records.files import write_atomically
 from omni_bench.records.level import axis_label, level_of, level_value
 from omni_bench.report.format import NA, hardware_name, has_audio, has_text, number, percent, prompt_counts, target_name
-from omni_bench.report.table import by_characters, metric_value, valid_requests
+from omni_bench.report.table import by_characters, valid_requests
 
 Level = Mapping[str, Any]
 Figures = Callable[[Level], tuple[float | None, float | None]]
@@ -56,91 +58,65 @@ class Plot:
     reference: tuple[float, str] | None = None
 
 
-def _spread(metric: str) -> Figures:
-    return lambda level: (metric_value(level, metric, "p50"), metric_value(level, metric, "p90"))
+def plots_of(run: Mapping[str, Any]) -> tuple[Plot, ...]:
+    """The plots of a run: of its audio, of its text, or of both, in the order of the metrics."""
+    drawn = {
+        metric.name: metric
+        for metric in in_order(audio=has_audio(run), text=has_text(run))
+        if metric.plot and not (metric.shown is Shown.WORDS and by_characters(run))
+    }
+    together: dict[str, list[Metric]] = {}
+    for metric in drawn.values():
+        together.setdefault(metric.plot.joins if metric.plot.joins in drawn else metric.name, []).append(metric)
+    return tuple(map(_plot, together.values()))
 
 
-def _level_wide(metric: str) -> Figures:
-    return lambda level: (metric_value(level, metric, "mean"), None)
+def _plot(metrics: Sequence[Metric]) -> Plot:
+    """The plot of a metric, and of those that join it."""
+    first = metrics[0]
+    colours = (ORANGE, GREY) if first.percent else (BLUE, GREEN)
+    return Plot(
+        _file_stem(first),
+        first.plot.title or first.label,
+        first.plot.y_label or (f"{first.short} ({first.unit})" if first.unit else first.short),
+        tuple(
+            Line(
+                _line_label(metric, alone=len(metrics) == 1),
+                colours[index % 2],
+                _figures(metric),
+                "--" if index else "-",
+            )
+            for index, metric in enumerate(metrics)
+        ),
+        _show_percentage if first.percent else number,
+        first.plot.reference,
+    )
 
 
-def _rate(name: str) -> Figures:
+def _file_stem(metric: Metric) -> str:
+    return metric.name.removesuffix("_ms")
+
+
+def _line_label(metric: Metric, *, alone: bool) -> str:
+    if metric.plot.line is not None:
+        return metric.plot.line
+    if metric.scope is Scope.REQUEST:
+        return "p50, bar up to p90" if alone else f"{metric.short} p50, bar up to p90"
+    return "whole level" if metric.scope is Scope.LEVEL else metric.short
+
+
+def _figures(metric: Metric) -> Figures:
     def figures(level: Level) -> tuple[float | None, float | None]:
-        value = (level["accuracy"] or {}).get(name)
-        return (None if value is None else 100 * value, None)
+        value = metric.value_in(level)
+        if metric.percent and value is not None:
+            value *= 100
+        return value, metric.value_in(level, "p90") if metric.scope is Scope.REQUEST else None
 
     return figures
 
 
-E2EL_PLOT = Plot(
-    "e2el", "End-to-end latency", "E2EL (ms)", (Line("p50, bar up to p90", BLUE, _spread("e2el_ms")),), number
-)
-AUDIO_PLOTS = (
-    Plot("ttfp", "Time to first packet", "TTFP (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttfp_ms")),), number),
-    Plot(
-        "rtf",
-        "Real-time factor",
-        "RTF (E2EL / audio)",
-        (Line("p50, bar up to p90", BLUE, _spread("rtf")),),
-        number,
-        (1.0, "real time"),
-    ),
-    E2EL_PLOT,
-    Plot(
-        "audio_per_s",
-        "Throughput",
-        "audio seconds per second",
-        (
-            Line("whole level", BLUE, _level_wide("audio_per_s")),
-            Line("steady state", GREEN, _level_wide("audio_per_s_steady"), "--"),
-        ),
-        number,
-    ),
-)
-
-
-def _show_rate(value: float | None) -> str:
+def _show_percentage(value: float | None) -> str:
     return percent(None if value is None else value / 100)
-
-
-WER_PLOT = Plot(
-    "wer",
-    "Word and character error rate",
-    "errors (%)",
-    (Line("WER", ORANGE, _rate("wer")), Line("CER", GREY, _rate("cer"), "--")),
-    _show_rate,
-)
-CER_PLOT = Plot("cer", "Character error rate", "errors (%)", (Line("CER", ORANGE, _rate("cer")),), _show_rate)
-"""In place of the other where words are not written apart."""
-
-TEXT_PLOTS = (
-    Plot("ttft", "Time to first text", "TTFT (ms)", (Line("p50, bar up to p90", BLUE, _spread("ttft_ms")),), number),
-    Plot(
-        "tpot",
-        "Time per output token",
-        "time (ms)",
-        (
-            Line("TPOT p50, bar up to p90", BLUE, _spread("tpot_ms")),
-            Line("ITL p50, bar up to p90", GREEN, _spread("itl_ms"), "--"),
-        ),
-        number,
-    ),
-    Plot(
-        "tokens_per_s",
-        "Text throughput",
-        "text tokens per second",
-        (Line("whole level", BLUE, _level_wide("tokens_per_s")),),
-        number,
-    ),
-)
-
-
-def plots_of(run: Mapping[str, Any]) -> tuple[Plot, ...]:
-    """The plots of a run: of its audio, of its text, or of both."""
-    if not has_audio(run):
-        return (*TEXT_PLOTS, E2EL_PLOT)
-    errors = CER_PLOT if by_characters(run) else WER_PLOT
-    return (*AUDIO_PLOTS, errors, *TEXT_PLOTS) if has_text(run) else (*AUDIO_PLOTS, errors)
 
 
 def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -159,8 +135,9 @@ def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
         axes.text(0, 1.025, subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
         paths.append(folder / f"{plot.name}.png")
         save_figure(figure, paths[-1])
-    for other in {WER_PLOT.name, CER_PLOT.name} - {path.stem for path in paths}:
-        (folder / f"{other}.png").unlink(missing_ok=True)  # of a report of before this run was told by characters
+    others = {_file_stem(metric) for metric in METRICS.values() if metric.plot} - {path.stem for path in paths}
+    for other in others:
+        (folder / f"{other}.png").unlink(missing_ok=True)  # of an older report, which drew other metrics of this run
     return paths
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from tabulate import tabulate
 
 from omni_bench.accuracy.wer import counts_characters
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import Metric, Part, Scope, Shown
 from omni_bench.records.level import is_open_loop, level_of
 from omni_bench.report.format import (
     NA,
@@ -17,6 +19,7 @@ from omni_bench.report.format import (
     fixed,
     has_audio,
     has_text,
+    metric_text,
     milliseconds,
     number,
     pair,
@@ -29,11 +32,11 @@ Run = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the level table. ``shown``: whether a run has it."""
+    """One column of the level table. ``narrow``: whether a terminal of few columns shows it too."""
 
     header: str
     cell: Callable[[Level], str]
-    shown: Callable[[Run], bool] = lambda run: True
+    narrow: bool = True
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> str:
@@ -42,9 +45,65 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
     return tabulate(rows, headers=headers, tablefmt="pipe", colalign=alignment if rows else None, disable_numparse=True)
 
 
+def columns(run: Run) -> list[Column]:
+    """The columns of the level table of a run: the level, the metrics shown for it, and whether it is valid."""
+    return [
+        Column(level_header(run), lambda level: str(level_of(level))),
+        Column("ok", lambda level: f"{count(valid_requests(level))}/{level['requests']}"),
+        *(Column(_header(metric), _cell(metric), metric.narrow) for metric in shown_metrics(run)),
+        Column("valid", lambda level: "yes" if level["valid"] else "**no**"),
+    ]
+
+
+def shown_metrics(run: Run) -> list[Metric]:
+    """The metrics that are columns of the level table of a run, in their order."""
+    return sorted((metric for metric in METRICS.values() if _is_shown(metric, run)), key=lambda metric: metric.order)
+
+
+def _is_shown(metric: Metric, run: Run) -> bool:
+    if (metric.part is Part.AUDIO and not has_audio(run)) or (metric.part is Part.TEXT and not has_text(run)):
+        return False
+    match metric.shown:
+        case Shown.NEVER:
+            return False
+        case Shown.ALWAYS:
+            return True
+        case Shown.OPEN_LOOP:
+            return _is_open(run)
+        case Shown.TEXT_ALONE:
+            return not has_audio(run)
+        case Shown.WORDS:
+            return not by_characters(run)
+        case Shown.IF_PRESENT:  # a check of which nothing could be said has a column too
+            return any(
+                (level.get(metric.path[0]) if metric.path else metric.value_in(level)) is not None
+                for level in run["levels"]
+            )
+
+
+def _header(metric: Metric) -> str:
+    if metric.scope is not Scope.REQUEST or metric.path:
+        return metric.short
+    both, more = " / ".join(metric.figures[:2]), "".join(f" ({figure})" for figure in metric.figures[2:])
+    return f"{metric.short} {both}{more}" + (f" ({metric.unit})" if metric.unit else "")
+
+
+def _cell(metric: Metric) -> Callable[[Level], str]:
+    def figures(level: Level) -> str:
+        texts = [metric_text(metric, metric.value_in(level, figure)) for figure in metric.figures]
+        both = pair(*texts[:2])
+        return both if both == NA else both + "".join(f" ({text})" for text in texts[2:])
+
+    if metric.name == "parity":
+        return parity_cell
+    if metric.scope is Scope.REQUEST and metric.path is None:
+        return figures
+    return lambda level: metric_text(metric, metric.value_in(level))
+
+
 def level_headers(run: Run) -> tuple[str, ...]:
-    """The columns of :func:`level_rows`: those of :data:`COLUMNS` that the run has, with rates in the first if open."""
-    return (level_header(run), *(column.header for column in COLUMNS[1:] if column.shown(run)))
+    """The headers of :func:`columns`."""
+    return tuple(column.header for column in columns(run))
 
 
 def level_header(run: Run) -> str:
@@ -54,8 +113,8 @@ def level_header(run: Run) -> str:
 
 def level_rows(run: Run) -> list[list[str]]:
     """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
-    columns = [column for column in COLUMNS if column.shown(run)]
-    return [[column.cell(level) for column in columns] for level in run["levels"]]
+    shown = columns(run)
+    return [[column.cell(level) for column in shown] for level in run["levels"]]
 
 
 def _is_open(run: Run) -> bool:
@@ -74,21 +133,6 @@ def by_characters(run: Mapping[str, Any]) -> bool:
 def error_rate(run: Mapping[str, Any]) -> str:
     """What the rate of errors is called: "CER" where what was heard was compared character by character, else "WER"."""
     return "CER" if by_characters(run) else "WER"
-
-
-def has_goodput(run: Mapping[str, Any]) -> bool:
-    """Whether requests were held to a service level."""
-    return any(metric_value(level, "goodput", "mean") is not None for level in run["levels"])
-
-
-def has_cross_talk(run: Mapping[str, Any]) -> bool:
-    """Whether the outputs of any level were searched for words of other requests."""
-    return any(level.get("cross_talk") for level in run["levels"])
-
-
-def has_parity(run: Mapping[str, Any]) -> bool:
-    """Whether answers in company were compared with answers alone in any level."""
-    return any(level.get("parity") for level in run["levels"])
 
 
 def parity_cell(level: Mapping[str, Any]) -> str:
@@ -177,51 +221,3 @@ def accuracy_table(run: Mapping[str, Any]) -> str:
         ends = [count(accuracy.get(name)) for name in ("above_50", "forced")]
         rows.append([str(level_of(level)), *counts, *rates, *ends])
     return markdown_table(headers, rows)
-
-
-def _pair_ms(name: str) -> Callable[[Level], str]:
-    return lambda level: pair(*(milliseconds(metric_value(level, name, figure)) for figure in ("p50", "p90")))
-
-
-def _rate(name: str) -> Callable[[Level], str]:
-    def cell(level: Level) -> str:
-        value = metric_value(level, name, "mean")
-        return number(value, 2) if value and value < 0.1 else fixed(value, 2)  # one long request a minute is not none
-
-    return cell
-
-
-def _accuracy(name: str) -> Callable[[Level], str]:
-    return lambda level: percent((level["accuracy"] or {}).get(name))
-
-
-def _rtf(level: Level) -> str:
-    p50, p90, mean = (fixed(metric_value(level, "rtf", figure), 3) for figure in ("p50", "p90", "mean"))
-    both = pair(p50, p90)
-    return both if both == NA else f"{both} ({mean})"
-
-
-# Of a text alone there is no audio, of speech no text, and where a language is compared by characters
-# there are no words, and so no WER.
-COLUMNS = (
-    Column("c", lambda level: str(level_of(level))),
-    Column("ok", lambda level: f"{count(valid_requests(level))}/{level['requests']}"),
-    Column("TTFT p50 / p90 (ms)", _pair_ms("ttft_ms"), has_text),
-    Column("TPOT p50 / p90 (ms)", _pair_ms("tpot_ms"), has_text),
-    Column("ITL p50 / p90 (ms)", _pair_ms("itl_ms"), lambda run: not has_audio(run)),  # else it gets too wide
-    Column("TTFP p50 / p90 (ms)", _pair_ms("ttfp_ms"), has_audio),
-    Column("TTFP sched p50 / p90 (ms)", _pair_ms("ttfp_sched_ms"), lambda run: has_audio(run) and _is_open(run)),
-    Column("RTF p50 / p90 (mean)", _rtf, has_audio),
-    Column("E2EL p50 / p90 (ms)", _pair_ms("e2el_ms")),
-    Column("ICL p50 / p90 (ms)", _pair_ms("icl_ms"), has_audio),
-    Column("stalls", lambda level: count(level["stalls"]), has_audio),
-    Column("audio/s", _rate("audio_per_s"), has_audio),
-    Column("tokens/s", _rate("tokens_per_s"), has_text),
-    Column("req/s", _rate("requests_per_s")),
-    Column("WER", _accuracy("wer"), lambda run: has_audio(run) and not by_characters(run)),
-    Column("CER", _accuracy("cer"), has_audio),
-    Column("goodput", lambda level: percent(metric_value(level, "goodput", "mean")), has_goodput),
-    Column("cross-talk", lambda level: count((level.get("cross_talk") or {}).get("hits")), has_cross_talk),
-    Column("parity", parity_cell, has_parity),
-    Column("valid", lambda level: "yes" if level["valid"] else "**no**"),
-)

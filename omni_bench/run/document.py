@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from omni_bench.accuracy.voices.similarity import VoiceSummary
     from omni_bench.accuracy.wer import CorpusScore, UtteranceScore
     from omni_bench.metrics.level import LevelSummary
-    from omni_bench.metrics.request import RequestMetrics
     from omni_bench.records.recording import LoopLag
+    from omni_bench.records.request_metrics import RequestMetrics
 
 
 def build_level(
@@ -39,7 +39,7 @@ def build_level(
     ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
     ``probe``: what a rate search made of the level.
     """
-    stalls = [request.stalls for request in requests if request.stalls is not None]
+    stalls = [request["stalls"] for request in requests if request["stalls"] is not None]
     open_loop = summary.open_loop
     return {
         **level_fields(summary.concurrency),

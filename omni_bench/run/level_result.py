@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
-from omni_bench.metrics.level import LevelSummary, Slo, Warmup, summarise_level
+from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.open_loop import peak_in_flight
-from omni_bench.metrics.request import RequestMetrics
+from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Level, Rate
 from omni_bench.records.recording import LoopLag
+from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.timeline import Timeline
 from omni_bench.run.warmup import WarmupRequest
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.errors import StoreError, shorten
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.files import to_json, write_atomically
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LoopLag
+from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline import Timeline
 from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
@@ -40,7 +43,7 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
         "text": result.text,
         "prompt_text": result.prompt_text,
         "language": result.language,
-        "metrics": {name: value for name, value in asdict(result.metrics).items() if name != "request_id"},
+        "metrics": dict(result.metrics.values),
         "faults": list(result.faults),
         "shared_audio": shared_records(result),
         "audio": kept_audio,
@@ -132,7 +135,7 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, numbe
             timeline=timeline,
             text=record["text"],
             language=record["language"],
-            metrics=replace(request_metrics(timeline, None), ttfa_ms=record["metrics"]["ttfa_ms"]),
+            metrics=_metrics_from(timeline, record["metrics"]),
             faults=tuple(record["faults"]),
             shared=shared_from(record),
             audio=path,
@@ -143,6 +146,13 @@ def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, numbe
         raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
     except StoreError as error:
         raise StoreError(f"{file}, line {number}: {error}") from None
+
+
+def _metrics_from(timeline: Timeline, stored: Mapping[str, Any]) -> RequestMetrics:
+    """The metrics, derived anew but for those that need the samples."""
+    metrics = request_metrics(timeline, None)
+    kept = {name: stored.get(name) for name in metrics.values if METRICS[name].needs_samples}
+    return replace(metrics, values={**metrics.values, **kept})
 
 
 def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | None]:
@@ -186,9 +196,14 @@ def check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
     A field that is missing altogether, or no mapping where one is due, is a KeyError or TypeError.
     """
     shared = record.get("shared_audio", [])  # runs of older versions have none
-    faults, ttfa_ms, ref_text = record["faults"], record["metrics"]["ttfa_ms"], record.get("ref_text")
+    faults, ref_text = record["faults"], record.get("ref_text")
     prompt_text = record.get("prompt_text")
     checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
+    checks += [
+        (f"metrics.{name}", value, type(value) in (int, float, NoneType), "a number or null")
+        for name, value in record["metrics"].items()
+        if name in METRICS and METRICS[name].needs_samples
+    ]
     checks += [
         ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
         ("ref_text", ref_text, ref_text is None or isinstance(ref_text, str), "a string or null"),
@@ -200,12 +215,6 @@ def check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
             "a list of strings",
         ),
         ("shared_audio", shared, is_shared_form(shared), SHARED_FORM),
-        (
-            "metrics.ttfa_ms",
-            ttfa_ms,
-            ttfa_ms is None or (isinstance(ttfa_ms, (int, float)) and not isinstance(ttfa_ms, bool)),
-            "a number or null",
-        ),
         (
             "sample_rate_hz",
             timeline.sample_rate_hz,

@@ -59,7 +59,7 @@ def test_their_underrun_is_our_prebuffer():
     for late in ((0, 30, 60, 90), (0, 10, 20, 200, 205), (0, 0, 0), (0, 24, 51)):
         one = timeline(chunks_ms=[50 + ms for ms in late], end_ms=400)
         assert table.by_their_definitions([one])["prebuffer_s"].p50 == pytest.approx(
-            request_metrics(one, None).prebuffer_s, abs=1e-9
+            request_metrics(one, None)["prebuffer_s"], abs=1e-9
         )
 
 

@@ -124,8 +124,8 @@ class Factory:
         requests = [
             RequestView(
                 key=UtteranceKey(level.concurrency, one.timeline.prompt_id, one.timeline.seed),
-                audio_s=one.metrics.audio_s,
-                e2el_ms=one.metrics.e2el_ms,
+                audio_s=one.metrics["audio_s"],
+                e2el_ms=one.metrics["e2el_ms"],
                 corrupted=heard[one.request_id].wer > 0.5 if heard else None,
                 edits=heard[one.request_id].edits if heard else None,
                 words=heard[one.request_id].reference_words if heard else None,

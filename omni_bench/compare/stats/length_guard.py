@@ -13,16 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from omni_bench.compare.stats.pairs import log_ratio
+from omni_bench.metrics.definitions import in_order, primary_metrics
+from omni_bench.metrics.metric import WithLength
 from omni_bench.records.level import Level, short_title
 
 LIMIT = 0.02
-PRIMARIES = ("ttfp_ms", "rtf", "audio_per_s")
-PRIMARIES_BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms")
-TEXT_PRIMARIES = ("ttft_ms", "tpot_ms", "tokens_per_s")
-"""Of a chat's text. None depends on how long the reply is: a time to its beginning, and two rates."""
-
-REPLACED = ("rtf", "e2el_ms", "audio_per_s")
-
 PER_REQUEST, LEVEL_MEANS = "requests", "level means"
 
 
@@ -58,7 +53,7 @@ class LengthGuard:
     @property
     def primaries(self) -> tuple[str, ...]:
         """The metrics that get a verdict."""
-        return PRIMARIES_BY_FIT if self.tripped else PRIMARIES
+        return primary_metrics(by_fit=bool(self.tripped))
 
     @property
     def reason(self) -> str:
@@ -68,14 +63,14 @@ class LengthGuard:
         compared = f"{self.prompts} prompts, paired" if self.basis == PER_REQUEST else "mean length of each level"
         found = f"audio length {_signed(self.change)} ({compared}; limit ±{100 * LIMIT:g} %)"
         if not self.tripped:
-            return f"{found}: RTF, E2EL and audio/s may be compared"
+            return f"{found}: {_biased()} may be compared"
         beyond = [f"{short_title(level)}: {_signed(change)}" for level, change in self.levels if abs(change) > LIMIT]
         where = beyond if len(self.levels) > 1 else []
         if self.total_change is not None and abs(self.total_change) > LIMIT >= abs(self.change):
             where = [f"all audio together: {_signed(self.total_change)}", *where]
         return (
-            f"{', '.join([found, *where])}: other audio lengths change RTF, E2EL and audio/s without any change of "
-            "speed, so the verdicts are those of the E2EL slope (marginal cost) and intercept (fixed cost) instead"
+            f"{', '.join([found, *where])}: other audio lengths change {_biased()} without any change of speed, "
+            "so the verdicts are those of the E2EL slope (marginal cost) and intercept (fixed cost) instead"
         )
 
 
@@ -138,6 +133,13 @@ def _guard(
     return LengthGuard(
         any(abs(value) > LIMIT for value in figures), change, total_change, levels, prompts, outside, basis
     )
+
+
+def _biased() -> str:
+    """ "RTF, E2EL and audio/s"."""
+    metrics = in_order(audio=True, text=False)
+    *first, last = [metric.short for metric in metrics if metric.with_length is WithLength.BIASED]
+    return f"{', '.join(first)} and {last}"
 
 
 def _signed(fraction: float) -> str:

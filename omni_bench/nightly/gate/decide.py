@@ -15,7 +15,7 @@ from omni_bench.nightly.gate.known import TOLERANCE_NIGHTS, KnownChanges
 from omni_bench.nightly.gate.result import Expected, SeriesResult, Status
 from omni_bench.nightly.history.database import Alarm, Baseline
 from omni_bench.nightly.history.records import StoredRun
-from omni_bench.nightly.history.series import INTERCEPT, Series, needs_equal_length, series_of
+from omni_bench.nightly.history.series import Series, needs_equal_length, series_of
 from omni_bench.nightly.history.trend import baseline_log, commit_range
 from omni_bench.report.format import signed_percent
 
@@ -196,7 +196,7 @@ class _Judge:
 
 
 def _expected(found: Prediction, metric: str) -> Expected | None:
-    if metric == INTERCEPT:  # its logarithm is of a sum, and has no value of its own
+    if METRICS[metric].relative_to:  # its logarithm is of a sum, and has no value of its own
         return None
     return Expected(found.nights, math.exp(found.mean), math.exp(found.low), math.exp(found.high))
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from omni_bench.compare.keys import as_known_now, differences, shown
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import WithLength
 from omni_bench.nightly.gate.decide import Evidence, judge_series
 from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult, Status
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.rows import in_place
-from omni_bench.nightly.history.series import GATED, GATED_BY_FIT, equally_long, gated, loads
+from omni_bench.nightly.history.series import equally_long, gated_of, loads
 
 MAX_LISTED = 8
 
@@ -76,9 +78,9 @@ def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
     found = []
     for load in loads([*evidence.nights[-1:], tonight]):
         by_fit = _lengths_differ(tonight, evidence, load)
-        for metric in gated(tonight, by_fit=by_fit):
+        for metric in gated_of(tonight, by_fit=by_fit):
             one = judge_series(metric, load, tonight, evidence)
-            if metric in GATED_BY_FIT and metric not in GATED:
+            if METRICS[metric].with_length is WithLength.INSTEAD:
                 guard = "length guard: the audio is not as long as in the nights before, so the fit is judged"
                 one = replace(one, reason=f"{one.reason} ({guard})")
             found.append(one)

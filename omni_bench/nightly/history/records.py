@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
-from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView, headline_figure
+from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.config import CLOSED_LOOP
 from omni_bench.records.invalid_reason import InvalidReason, reasons_of
 from omni_bench.records.level import Rate, level_of, short_title
@@ -53,7 +54,7 @@ class StoredLevel:
 
     def value(self, metric: str) -> float | None:
         """The figure that is gated: the median over requests, or the level's own figure; None if missing."""
-        return self.figure(metric, headline_figure(metric))
+        return self.figure(metric, METRICS[metric].headline)
 
     def figure(self, metric: str, name: str) -> float | None:
         """A figure ("p90", "mean", ...) of a metric; None if it is missing."""

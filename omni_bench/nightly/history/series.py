@@ -7,24 +7,21 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from omni_bench.compare.stats.length_guard import LIMIT, PRIMARIES, PRIMARIES_BY_FIT, REPLACED, TEXT_PRIMARIES
+from omni_bench.compare.stats.length_guard import LIMIT
 from omni_bench.compare.stats.pairs import intercept_effect, log_ratio
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
+from omni_bench.metrics.definitions import METRICS, gated_metrics
+from omni_bench.metrics.metric import WithLength
 from omni_bench.nightly.history.records import StoredLevel, StoredRun
 
-INTERCEPT = "e2el_intercept_ms"
-GATED = PRIMARIES
-GATED_BY_FIT = PRIMARIES_BY_FIT
 
-
-def gated(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
+def gated_of(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
     """The metrics of a run that are gated, by what its client asked for: those of audio, of a text, or of both.
 
     ``by_fit``: its audio is not as long as in other runs.
     """
-    audio = GATED_BY_FIT if by_fit else GATED
     modalities = run.keys.get("client.modalities") or (AUDIO,)  # speech asks for none by name
-    return (*(audio if AUDIO in modalities else ()), *(TEXT_PRIMARIES if TEXT in modalities else ()))
+    return gated_metrics(audio=AUDIO in modalities, text=TEXT in modalities, by_fit=by_fit)
 
 
 @dataclass(frozen=True)
@@ -62,12 +59,13 @@ def series_of(
     valid = [(run, level) for run in runs if run.valid and (level := run.level(load)) is not None]
     if as_long_as is not None:
         valid = [(run, level) for run, level in valid if equally_long(level, as_long_as.level(load))]
-    scale_ms = _scale_ms([level for _, level in valid]) if metric == INTERCEPT else None
+    whole = METRICS[metric].relative_to
+    scale = _scale([level for _, level in valid], whole) if whole else None
     kept: list[tuple[StoredRun, float, float | None]] = []
     for run, level in valid:
         value = level.value(metric)
         if pinned is None:
-            log = intercept_log(value, scale_ms) if metric == INTERCEPT else log_ratio(1.0, value)
+            log = _log_of_share(value, scale) if whole else log_ratio(1.0, value)
         else:
             reference = pinned[run.run_id].level(load) if run.run_id in pinned else None
             log = _against(level, reference, metric)
@@ -81,21 +79,20 @@ def series_of(
 def _against(level: StoredLevel, reference: StoredLevel | None, metric: str) -> float | None:
     if reference is None:
         return None
-    if metric == INTERCEPT:
-        return intercept_effect(reference.value(metric), level.value(metric), reference.value("e2el_ms"))
+    whole = METRICS[metric].relative_to
+    if whole:
+        return intercept_effect(reference.value(metric), level.value(metric), reference.value(whole))
     return log_ratio(reference.value(metric), level.value(metric))
 
 
-def intercept_log(value_ms: float | None, scale_ms: float | None) -> float | None:
+def _log_of_share(value: float | None, scale: float | None) -> float | None:
     """ln(1 + intercept / E2EL): an intercept may be near zero or negative, where its own logarithm means nothing."""
-    if scale_ms is None:
-        return None
-    return intercept_effect(0.0, value_ms, scale_ms)
+    return None if scale is None else intercept_effect(0.0, value, scale)
 
 
-def _scale_ms(levels: Sequence[StoredLevel]) -> float | None:
+def _scale(levels: Sequence[StoredLevel], metric: str) -> float | None:
     """The E2EL that intercepts are measured against: one for the whole series."""
-    known = [value for level in levels if (value := level.value("e2el_ms")) is not None]
+    known = [value for level in levels if (value := level.value(metric)) is not None]
     return statistics.median(known) if known else None
 
 
@@ -109,4 +106,4 @@ def equally_long(level: StoredLevel, other: StoredLevel | None) -> bool:
 
 def needs_equal_length(metric: str) -> bool:
     """Whether a metric changes with the audio's length without any change of speed."""
-    return metric in REPLACED
+    return METRICS[metric].with_length is WithLength.BIASED

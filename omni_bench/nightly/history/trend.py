@@ -12,7 +12,7 @@ from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline
 from omni_bench.nightly.history.records import StoredRun
-from omni_bench.nightly.history.series import INTERCEPT, Series, gated, loads, series_of
+from omni_bench.nightly.history.series import Series, gated_of, loads, series_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Trend:
 def trends(runs: Sequence[StoredRun], baseline: Baseline | None = None) -> list[Trend]:
     """The trends of one series of runs (oldest first), by metric, then load; those without any value are left out."""
     found = []
-    for metric in dict.fromkeys(name for run in runs for name in gated(run)):
+    for metric in dict.fromkeys(name for run in runs for name in gated_of(run)):
         for load in loads(runs):
             series = series_of(runs, metric, load)
             if series.logs:
@@ -65,7 +65,7 @@ def _trend(series: Series, baseline: Baseline | None) -> Trend:
     return Trend(
         series=series,
         changes=changes,
-        segment=(math.exp(mean) if series.metric != INTERCEPT else None, len(series.logs) - start),
+        segment=(None if METRICS[series.metric].relative_to else math.exp(mean), len(series.logs) - start),
         against_baseline=None if normal is None else math.expm1(mean - normal),
     )
 
@@ -86,7 +86,7 @@ def located_changes(series: Series) -> tuple[Change, ...]:
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:
     """Mean logarithm of the baseline's runs; None without a baseline, a value, or a logarithm (an intercept)."""
-    if baseline is None or metric == INTERCEPT:
+    if baseline is None or METRICS[metric].relative_to:
         return None
     logs = series_of(baseline.runs, metric, load).logs
     return statistics.fmean(logs) if logs else None

@@ -5,9 +5,12 @@ import json
 import pytest
 from timelines import make_timeline
 
-from omni_bench.metrics.definitions import METRICS
-from omni_bench.metrics.level import E2elFit, Slo, e2el_fit, goodput, summarise_level
-from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.metrics.definitions import summarised
+from omni_bench.metrics.level import summarise_level
+from omni_bench.metrics.measured_level import E2elFit, e2el_fit
+from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.slo import Slo, goodput
+from omni_bench.records.request_metrics import RequestMetrics
 
 SECOND = 24_000
 
@@ -50,7 +53,7 @@ def test_a_good_level():
 
 def test_run_json_form():
     metrics = level_of(linear_level(), slo=Slo(ttfp_ms=50)).metrics_json()
-    assert list(metrics) == list(METRICS)
+    assert list(metrics) == [metric.name for metric in summarised()]
     for name, entry in metrics.items():
         assert list(entry) == ["unit", "better", "n", "mean", "std", "p50", "p90", "p95", "p99"], name
     assert metrics["audio_per_s"]["mean"] == pytest.approx(55 / 8.0) and metrics["audio_per_s"]["n"] == 10
@@ -97,7 +100,7 @@ def test_nothing_measured_has_no_figures():
 
 def test_metrics_of_other_requests_are_refused():
     with pytest.raises(ValueError, match="same requests"):
-        summarise_level(1, [make_timeline("a")], [RequestMetrics("b")], {})
+        summarise_level(1, [make_timeline("a")], [RequestMetrics("b", {})], {})
 
 
 def test_fit_needs_eight_points_and_lengths_that_vary():
@@ -119,13 +122,14 @@ def test_fit_shrugs_off_an_outlier():
 
 
 def test_goodput_counts_what_is_shown_to_be_good():
+    nothing = {"ttfp_ms": None, "ttft_ms": None, "tpot_ms": None, "e2el_ms": None, "stall_s": None}
     metrics = [
-        RequestMetrics("good", ttfp_ms=100.0, stall_s=0.1),
-        RequestMetrics("late", ttfp_ms=100.1, stall_s=0.0),
-        RequestMetrics("stalls", ttfp_ms=10.0, stall_s=0.2),
-        RequestMetrics("one_blob", ttfp_ms=10.0, stall_s=None),
-        RequestMetrics("invalid", ttfp_ms=10.0, stall_s=0.0),
-        RequestMetrics("failed"),
+        RequestMetrics("good", {**nothing, "ttfp_ms": 100.0, "stall_s": 0.1}),
+        RequestMetrics("late", {**nothing, "ttfp_ms": 100.1, "stall_s": 0.0}),
+        RequestMetrics("stalls", {**nothing, "ttfp_ms": 10.0, "stall_s": 0.2}),
+        RequestMetrics("one_blob", {**nothing, "ttfp_ms": 10.0, "stall_s": None}),
+        RequestMetrics("invalid", {**nothing, "ttfp_ms": 10.0, "stall_s": 0.0}),
+        RequestMetrics("failed", nothing),
     ]
     ok = {"good", "late", "stalls", "one_blob", "invalid"}
     invalid = {"invalid": ("silent",), "good": ()}

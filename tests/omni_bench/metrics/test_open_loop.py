@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.metrics.level import Slo, goodput, summarise_level
+from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.open_loop import open_loop_facts, peak_in_flight
 from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.slo import Slo, goodput
 from omni_bench.metrics.throughput import steady_window, throughput
 from omni_bench.records.level import Rate
 from omni_bench.run.validity import client_late, level_reasons

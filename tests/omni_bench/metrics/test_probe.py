@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 import run_factory as runs
 
-from omni_bench.metrics.level import Slo
 from omni_bench.metrics.probe import judge_probe, stopped_answering
 from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Rate
 
 

@@ -33,23 +33,23 @@ def reply():
 
 def test_a_token_a_delta(reply):
     metrics = request_metrics(reply([120, 140, 150, 200], tokens=4, started=100), b"")
-    assert metrics.ttft_ms == 20
-    assert metrics.tpot_ms == pytest.approx(80 / 3)
-    assert metrics.itl_ms == (20, 10, 50)
+    assert metrics["ttft_ms"] == 20
+    assert metrics["tpot_ms"] == pytest.approx(80 / 3)
+    assert metrics["itl_ms"] == (20, 10, 50)
 
 
 def test_a_text_alone_has_no_metric_of_audio(reply):
     metrics = request_metrics(reply([120, 140], tokens=2, started=100, ended=150), None)
-    assert (metrics.e2el_ms, metrics.queue_ms) == (50, 0)
+    assert (metrics["e2el_ms"], metrics["queue_ms"]) == (50, 0)
     of_audio = ("ttfp_ms", "ttfp_sched_ms", "ttfa_ms", "audio_s", "rtf", "decode_rtf", "stalls", "stall_s")
-    assert [getattr(metrics, name) for name in of_audio] == [None] * len(of_audio)
-    assert metrics.icl_ms == ()
+    assert [metrics[name] for name in of_audio] == [None] * len(of_audio)
+    assert metrics["icl_ms"] == ()
 
 
 def test_deltas_of_several_tokens_count_by_the_servers_word(reply):
-    assert request_metrics(reply([100, 200], tokens=11), None).tpot_ms == 10
-    assert request_metrics(reply([100, 200], per_delta=(5, 6)), None).tpot_ms == 10
-    assert request_metrics(reply([100, 200], tokens=21, per_delta=(5, 6)), None).tpot_ms == 5
+    assert request_metrics(reply([100, 200], tokens=11), None)["tpot_ms"] == 10
+    assert request_metrics(reply([100, 200], per_delta=(5, 6)), None)["tpot_ms"] == 10
+    assert request_metrics(reply([100, 200], tokens=21, per_delta=(5, 6)), None)["tpot_ms"] == 5
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_deltas_of_several_tokens_count_by_the_servers_word(reply):
     ],
 )
 def test_no_time_per_token_without_a_count_and_two_deltas(reply, arrivals, tokens):
-    assert request_metrics(reply(arrivals, tokens=tokens), None).tpot_ms is None
+    assert request_metrics(reply(arrivals, tokens=tokens), None)["tpot_ms"] is None
 
 
 def test_a_failed_reply_has_none(reply):
     metrics = request_metrics(reply([100, 200], tokens=2, failed="disconnected"), None)
-    assert metrics.ttft_ms is None and metrics.tpot_ms is None and metrics.itl_ms == ()
+    assert metrics["ttft_ms"] is None and metrics["tpot_ms"] is None and metrics["itl_ms"] == ()
 
 
 def test_speech_has_none():
     metrics = request_metrics(make_timeline(chunks=[(100, 2400)]), None)
-    assert metrics.ttft_ms is None and metrics.tpot_ms is None and metrics.itl_ms == ()
+    assert metrics["ttft_ms"] is None and metrics["tpot_ms"] is None and metrics["itl_ms"] == ()
     assert throughput([make_timeline(chunks=[(100, 2400)])], 1).tokens_per_s is None
 
 

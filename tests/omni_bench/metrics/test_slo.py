@@ -7,15 +7,25 @@ from dataclasses import replace
 import pytest
 from timelines import make_timeline
 
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.metric import Scope
 from omni_bench.metrics.probe import judge_probe
-from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.slo import Slo, goodput, waited_ms
+from omni_bench.records.request_metrics import RequestMetrics
+
+
+def values(request_id, **measured):
+    """A request with these metrics and no others."""
+    names = [name for name, metric in METRICS.items() if metric.scope is Scope.REQUEST]
+    return RequestMetrics(request_id, {**dict.fromkeys(names), **measured})
+
 
 REPLIES = (
-    RequestMetrics("good", ttft_ms=100.0, tpot_ms=20.0, e2el_ms=500.0, queue_ms=50.0),
-    RequestMetrics("late", ttft_ms=100.1, tpot_ms=20.0, e2el_ms=500.0, queue_ms=0.0),
-    RequestMetrics("slow", ttft_ms=90.0, tpot_ms=20.1, e2el_ms=500.1, queue_ms=0.0),
-    RequestMetrics("uncounted", ttft_ms=90.0, tpot_ms=None, e2el_ms=300.0, queue_ms=0.0),
+    values("good", ttft_ms=100.0, tpot_ms=20.0, e2el_ms=500.0, queue_ms=50.0),
+    values("late", ttft_ms=100.1, tpot_ms=20.0, e2el_ms=500.0, queue_ms=0.0),
+    values("slow", ttft_ms=90.0, tpot_ms=20.1, e2el_ms=500.1, queue_ms=0.0),
+    values("uncounted", ttft_ms=90.0, tpot_ms=None, e2el_ms=300.0, queue_ms=0.0),
 )
 IDS = {one.request_id for one in REPLIES}
 
@@ -43,7 +53,7 @@ def test_goodput_of_a_text(slo, good):
 def test_in_an_open_loop_times_count_from_the_schedule_but_the_pace_does_not():
     waits = {name: waited_ms(REPLIES[0], name, from_schedule=True) for name in ("ttft_ms", "tpot_ms", "e2el_ms")}
     assert waits == {"ttft_ms": 150.0, "tpot_ms": 20.0, "e2el_ms": 550.0}
-    assert waited_ms(replace(REPLIES[0], queue_ms=None), "ttft_ms", from_schedule=True) is None
+    assert waited_ms(values("unknown", ttft_ms=100.0), "ttft_ms", from_schedule=True) is None
     assert goodput(REPLIES[:1], IDS, {}, Slo(ttft_ms=149.0)) == 1.0
     assert goodput(REPLIES[:1], IDS, {}, Slo(ttft_ms=149.0), from_schedule=True) == 0.0
     assert goodput(REPLIES[:1], IDS, {}, Slo(e2el_ms=549.0), from_schedule=True) == 0.0

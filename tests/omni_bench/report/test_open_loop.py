@@ -1,8 +1,9 @@
 import pytest
 import run_factory as runs
 
-from omni_bench.metrics.level import Slo, summarise_level
+from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
+from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Rate
 from omni_bench.records.recording import LoopLag
 from omni_bench.report.console import notes, summary_table

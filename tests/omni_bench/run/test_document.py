@@ -10,8 +10,9 @@ from reasons import because
 
 from omni_bench.errors import StoreError
 from omni_bench.metrics.level import summarise_level
-from omni_bench.metrics.request import RequestMetrics, request_metrics
+from omni_bench.metrics.request import request_metrics
 from omni_bench.records.invalid_reason import Code
+from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.report.utterances import score_of
 from omni_bench.run.document import build_level, build_run, utterance_record
 
@@ -72,7 +73,8 @@ def test_level_without_requests_has_null_figures():
 
 
 def test_stalls_come_from_the_request_metrics():
-    level = build_level(summarise_level(1, [], [], {}), [RequestMetrics("a", stalls=3), RequestMetrics("b")])
+    requests = [RequestMetrics("a", {"stalls": 3}), RequestMetrics("b", {"stalls": None})]
+    level = build_level(summarise_level(1, [], [], {}), requests)
     assert (level["stalls"], level["stalled_requests"]) == (3, 1)
 
 

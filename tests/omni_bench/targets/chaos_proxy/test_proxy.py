@@ -58,7 +58,7 @@ async def test_faults_that_are_errors(bench, speech, caplog, options, fault, kin
         assert message in timeline.error.message or timeline.error.message.startswith(message)
         assert audio.startswith(b"".join(speech.chunks("c1-0000")[:audio_chunks]))
         assert kind in WIRE_FAULTS[fault].detectors
-        assert request_metrics(timeline, audio).rtf is None, "no figure comes of it"
+        assert request_metrics(timeline, audio)["rtf"] is None, "no figure comes of it"
         # every second request is hit; the one between, on whatever connection, is whole
         between, whole = await at.ask("c1-0001", session=session)
         assert between.ok and whole == speech("c1-0001") and faults_of(between, whole) == ()

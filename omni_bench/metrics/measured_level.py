@@ -1,0 +1,91 @@
+"""What the figures of a whole level are computed from, and the fit of E2EL over audio length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from omni_bench.metrics.slo import Slo, goodput
+from omni_bench.metrics.throughput import Throughput, throughput
+from omni_bench.records.level import Level, Rate
+from omni_bench.records.request_metrics import RequestMetrics
+from omni_bench.records.timeline import Timeline
+
+FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
+FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
+
+
+@dataclass(frozen=True)
+class E2elFit:
+    """E2EL = intercept + slope · audio length: the fixed cost, and the marginal real-time factor."""
+
+    intercept_ms: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class MeasuredLevel:
+    """The measured requests of a level; ``metrics[i]`` belongs to ``timelines[i]``.
+
+    ``invalid``: request id -> reasons why its answer is invalid. ``slo``: the service level, None without one.
+    """
+
+    concurrency: Level
+    timelines: Sequence[Timeline]
+    metrics: Sequence[RequestMetrics]
+    invalid: Mapping[str, tuple[str, ...]]
+    slo: Slo | None = None
+
+    @cached_property
+    def ok_ids(self) -> set[str]:
+        """Requests whose stream ended cleanly."""
+        return {timeline.request_id for timeline in self.timelines if timeline.ok}
+
+    @cached_property
+    def faulty(self) -> dict[str, tuple[str, ...]]:
+        """Those of them whose answer is invalid, in the order of the requests, with the reasons."""
+        ids = (timeline.request_id for timeline in self.timelines)
+        return {one: self.invalid[one] for one in ids if one in self.ok_ids and self.invalid.get(one)}
+
+    @cached_property
+    def good(self) -> list[RequestMetrics]:
+        """The metrics of the others: only these enter a distribution or a fit."""
+        return [one for one in self.metrics if one.request_id in self.ok_ids and one.request_id not in self.faulty]
+
+    @cached_property
+    def rates(self) -> Throughput:
+        """Audio, requests and tokens per second."""
+        return throughput(self.timelines, self.concurrency, self.faulty)
+
+    @cached_property
+    def fit(self) -> E2elFit | None:
+        """:func:`e2el_fit` of the good requests."""
+        fitted = [one for one in self.good if one["audio_s"] and one["e2el_ms"] is not None]
+        return e2el_fit([one["audio_s"] for one in fitted], [one["e2el_ms"] for one in fitted])
+
+    @property
+    def goodput(self) -> float | None:
+        """:func:`omni_bench.metrics.slo.goodput`; in an open loop its limits hold from the scheduled start on."""
+        from_schedule = isinstance(self.concurrency, Rate)
+        return goodput(self.metrics, self.ok_ids, self.faulty, self.slo, from_schedule=from_schedule)
+
+
+def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | None:
+    """Theil–Sen line of E2EL over audio length (median of pairwise slopes; Theil 1950, Sen 1968).
+
+    The intercept is median(E2EL) − slope · median(audio). None with fewer than 8 points, or
+    when the audio lengths hardly vary: p90 − p10 below a tenth of their median leaves the
+    slope to noise.
+    """
+    if len(audio_s) < FIT_MIN_POINTS:
+        return None
+    p10, p50, p90 = np.percentile(audio_s, (10, 50, 90))
+    if p90 - p10 <= FIT_MIN_SPREAD * p50:
+        return None
+    from scipy import stats  # slow to import
+
+    fit = stats.theilslopes(np.asarray(e2el_ms) / 1e3, np.asarray(audio_s), method="separate")
+    return E2elFit(intercept_ms=float(fit.intercept) * 1e3, slope=float(fit.slope))
