@@ -29,7 +29,7 @@ SIZES = ("max_batch", "max_queue", "max_seq_len", "join_every_frames", "first_ch
 
 
 def check_engine_process(value: bool | str) -> None:
-    """Raise ConfigError for a value of ``reference.engine_process`` that is none."""
+    """Raise ConfigError for an invalid value of ``reference.engine_process``."""
     if not isinstance(value, bool) and value != "auto":
         raise ConfigError(f"reference.engine_process={value!r}; valid: auto, true, false")
 

@@ -35,7 +35,7 @@ class EnginePace:
     host_ms: float = 1.0
     prefill_ms: float = 1.0
     code2wav_ms: float = 1.5
-    rows: int = 32
+    slots: int = 32
     frames: int = 100
     first_chunk_frames: int = 1
     chunk_frames: int = 8
@@ -149,9 +149,9 @@ class PacedEngine(EngineLike):
                     self._wake.wait()
                 if self._stopping:
                     return
-                joining = min(len(self._waiting), pace.rows - len(self._running), PREFILLS_PER_STEP)
-                self._running += [self._waiting.popleft() for _ in range(joining)]
-            for _ in range(joining):
+                admitted = min(len(self._waiting), pace.slots - len(self._running), PREFILLS_PER_STEP)
+                self._running += [self._waiting.popleft() for _ in range(admitted)]
+            for _ in range(admitted):
                 began_s = time.perf_counter()
                 python_work(pace.prefill_ms / 2)
                 wait_until(began_s + pace.prefill_ms / 1e3)

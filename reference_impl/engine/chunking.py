@@ -36,7 +36,7 @@ class ChunkSchedule:
         self._decode_s = self._decoded = 0.0  # of the last chunk: its last frame to its samples, and frames
 
     def is_due(self, waiting: int, now_s: float | None = None) -> bool:
-        """Whether a chunk of the ``waiting`` frames is sent now. To be asked once after each frame."""
+        """Whether a chunk of the ``waiting`` frames is sent now. Call it once after each frame."""
         now_s = time.perf_counter() if now_s is None else now_s
         if self._frame_at is not None:
             self._steps_s.append(now_s - self._frame_at)

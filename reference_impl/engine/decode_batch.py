@@ -30,7 +30,7 @@ from reference_impl.settings import ServerSettings
 SPAN_STEP = 32
 
 NewStrategy = Callable[[CodePredictor, ServerSettings, Callable[[], int]], FrameStrategy]
-"""Makes the code predictor's strategy; the last argument tells how many slots are taken."""
+"""Makes the code predictor's strategy; the last argument returns how many slots are taken."""
 
 
 def chosen_strategy(predictor: CodePredictor, settings: ServerSettings, active: Callable[[], int]) -> FrameStrategy:
@@ -46,7 +46,7 @@ class DecodeBatch:
     so far, the counter of its random numbers), ``segment_frame`` (frames of this segment),
     ``min_frames`` (the end token is masked before), and where the checkpoint uses them
     ``seen`` [V] (codes of codebook 0 drawn in this segment) and ``trailing`` [max_seq_len + 1, H]
-    (what is added to the inputs of the decode steps; ``pad`` stands at ``trailing_length``).
+    (what is added to the inputs of the decode steps; ``pad`` is at ``trailing_length``).
 
     ``overlaps_steps``: a batch that launches a step before the results of the one before are looked at
     has ``launch_step`` and ``collect_step`` instead of :meth:`step`, and what such a step computes for a

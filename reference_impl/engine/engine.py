@@ -145,7 +145,7 @@ class Engine(EngineLike):
         self._counters = Counters(code2wav_before_s=self._audio.busy_s)
 
     def _fail(self, error: Exception) -> None:
-        """Called by the Code2Wav thread when it cannot go on."""
+        """Called by the Code2Wav thread when it fails."""
         with self._wake:
             self._failure = error
             self._stopping = True
@@ -230,7 +230,7 @@ class Engine(EngineLike):
             self._batch.prefill(state.slot, prompt, segment.forced_frames, draw, len(state.codes))
             state.segment_frames = 0
             if prompt.reference_codes is not None:
-                # the decoder hears the reference first, so that the voice goes on without a seam
+                # the decoder gets the reference first, so that the voice continues without a seam
                 heard = prompt.reference_codes.cpu().numpy()
                 self._audio.submit(AudioJob(state.stream, state.emit, heard, silent=True))
         self._counters.prefill_s += time.perf_counter() - started

@@ -46,7 +46,7 @@ class HostRoundtripBatch(DecodeBatch):
 
 
 class CompiledBatch(DecodeBatch):
-    """What stands before and behind the attention of a layer is compiled, each once for a number of slots.
+    """What comes before and after the attention of a layer is compiled, each once for a number of slots.
 
     Slots are padded to a power of two, so that few shapes are compiled. Compiling a whole step
     at once takes minutes (15 × 5 layers unrolled).
@@ -61,9 +61,9 @@ class CompiledBatch(DecodeBatch):
         shapes = 3 * (settings.max_batch.bit_length() + 1)
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, shapes)
         before = torch.compile(_before_attention, dynamic=False)
-        behind = torch.compile(_behind_attention, dynamic=False)
+        after = torch.compile(_after_attention, dynamic=False)
         for layer in [*model.talker.stack.layers, *model.predictor.stack.layers]:
-            layer.forward = _CompiledLayer(layer, before, behind)
+            layer.forward = _CompiledLayer(layer, before, after)
 
     def _shape(self) -> tuple[int, int]:
         slots = self.settings.max_batch if self.settings.deterministic else bucket(self.count)
@@ -79,8 +79,8 @@ def restore_layers(model: Model) -> None:
 class _CompiledLayer:
     """Forward of one layer of one new position; a prompt takes the plain way."""
 
-    def __init__(self, layer: DecoderLayer, before: object, behind: object):
-        self._layer, self._before, self._behind = layer, before, behind
+    def __init__(self, layer: DecoderLayer, before: object, after: object):
+        self._layer, self._before, self._after = layer, before, after
         self._plain = layer.forward
 
     def __call__(self, x: Tensor, rope: tuple[Tensor, Tensor], view: CacheView, index: int) -> Tensor:
@@ -89,7 +89,7 @@ class _CompiledLayer:
             return self._plain(x, rope, view, index)
         query, key, value = self._before(self._layer, x, *rope)
         seen = view.append(index, key.transpose(1, 2), value.transpose(1, 2))
-        return self._behind(self._layer, x, attend(query, seen))
+        return self._after(self._layer, x, attend(query, seen))
 
 
 def _before_attention(layer: DecoderLayer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,7 +98,7 @@ def _before_attention(layer: DecoderLayer, x: Tensor, cos: Tensor, sin: Tensor) 
     return rotate(layer.q_norm(query), cos, sin), rotate(layer.k_norm(key), cos, sin), value
 
 
-def _behind_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
+def _after_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> Tensor:
     x = x + layer.o_proj(attended)
     gate, up = layer.gate_up_proj(layer.post_attention_layernorm(x)).chunk(2, dim=-1)
     return x + layer.down_proj(F.silu(gate) * up)

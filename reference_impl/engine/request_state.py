@@ -41,7 +41,7 @@ class RequestState:
         return sum(segment.text_tokens for segment in self.segments)
 
     def chunk_is_due(self) -> bool:
-        """Whether the frames that wait leave now; to be asked once a frame."""
+        """Whether the frames that wait are sent now; call it once a frame."""
         return self.schedule.is_due(len(self.codes) - self.sent_frames)
 
     def advance(self, ended: bool, room: int) -> bool:

@@ -42,7 +42,7 @@ class PrefillGate:
         self._frames_since = every_frames
 
     def is_open(self, running: int, positions: Sequence[int]) -> bool:
-        """To be asked once before each frame: ``running`` requests, ``positions`` of each prompt that gets a slot.
+        """Call it once before each frame: ``running`` requests, ``positions`` of each prompt that gets a slot.
 
         As many prompts, or positions, as one call prefills do not wait: more of them would not share that call.
         """
@@ -89,7 +89,7 @@ class WaitingQueue:
         return left
 
     def may_prefill(self, running: int) -> bool:
-        """Whether prompts are to be prefilled before this frame; to be asked once a frame."""
+        """Whether prompts are to be prefilled before this frame; call it once a frame."""
         first = islice(self._states, min(PREFILLS_PER_STEP, self._slots - running))
         return self._gate.is_open(running, [state.segments[0].length for state in first])
 
@@ -134,7 +134,7 @@ class Scheduler:
         return self.waiting.remove(request_id)
 
     def may_prefill(self) -> bool:
-        """Whether prompts are to be prefilled before this frame; to be asked once a frame. Under the lock."""
+        """Whether prompts are to be prefilled before this frame; call it once a frame. Under the lock."""
         return self.waiting.may_prefill(len(self.running))
 
     def fits(self, positions: int) -> bool:

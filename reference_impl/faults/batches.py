@@ -19,7 +19,7 @@ from reference_impl.settings import ServerSettings
 class BroadcastBatch(DecodeBatch):
     """``broadcast_add`` (vllm-omni PR 2012, root cause 2): one summand has a dimension of its own too many.
 
-    [B, 1, H] + [B, H] is no error but [B, B, H], and the first column is taken for the batch: each
+    [B, 1, H] + [B, H] gives [B, B, H] without an error, and the first column is taken for the batch: each
     slot gets its own codebook 0 and the rest, with the text that is still to come, of slot 0. With
     one slot, and in slot 0, the result is right.
     """
@@ -59,7 +59,7 @@ class FrozenRandomBatch(DecodeBatch):
 class EndlessBatch(DecodeBatch):
     """``stop_missed`` (vllm-omni issue 5889): the end token is among the suppressed control ids.
 
-    Ids that are no sound must not be drawn, and a range one too wide takes the end with it: the
+    Ids that are not sounds must not be drawn, and a range that is one too wide includes the end token: the
     talker babbles on after its text. The cap that would end a request is too high as well. Wrong at
     every concurrency.
     """

@@ -1,6 +1,6 @@
 """Mistakes in the code predictor's loop: strategies that compute with the wrong memory, mask or cost.
 
-``active``, where a strategy takes it, tells how many of the rows it is given are requests. A
+``active``, where a strategy takes it, returns how many of the rows it is given are requests. A
 batch of this engine passes the predictor in one call, so a mistake that in other servers needs
 interleaved calls is rebuilt as what such calls would have read. All are built on the re-prefill
 strategies, which those servers use; codes differ from ``kv_cache`` by rounding only.
@@ -63,7 +63,7 @@ class UnmaskedView:
 class NonCausalWindow(FixedWindowStrategy):
     """``noncausal_mask`` (vllm-omni PR 2012, review): the padded window is computed without a causal mask.
 
-    The zeros that stand where nothing is predicted yet take their share of the attention: wrong
+    The zeros where nothing is predicted yet take their share of the attention: wrong
     at every concurrency, also alone.
     """
 
@@ -177,7 +177,7 @@ class SlowAttribute:
 
     @property
     def weight(self) -> Tensor:
-        """The parameter that tells where and in which type to compute: the last one, found by its name."""
+        """The parameter whose device and type are used: the last one, found by its name."""
         self.searches += 1
         return dict(self._predictor.named_parameters())["stack.norm.weight"]
 

@@ -16,7 +16,7 @@ AUDIO_LIFETIME_S = 3600  # stated in OpenAI's form; nothing is kept here
 
 @dataclass(frozen=True)
 class ChatWire:
-    """Makes the parts of the answer to ``call``; ``answer_id`` and ``created_s`` stand in each of them.
+    """Makes the parts of the answer to ``call``; ``answer_id`` and ``created_s`` are in each of them.
 
     Every chunk says its ``modality``, "text" or "audio", next to ``choices``. The audio of a chunk is
     a file of its own in the client's format, with the number of its samples in
@@ -29,7 +29,7 @@ class ChatWire:
     sample_rate_hz: int
 
     def role(self) -> bytes:
-        """The first chunk: who speaks, and no text yet."""
+        """The first chunk: the role, and no text yet."""
         return self._chunk("text" if self.call.shows_text else "audio", {"role": "assistant", "content": ""})
 
     def text(self, token: str) -> bytes:
@@ -72,7 +72,7 @@ class ChatWire:
         return "length" if cut else "stop"
 
     def usage(self, finished: Finished | None) -> dict[str, Any]:
-        """Tokens of the text; the codec frames that were spoken are told apart from them."""
+        """Tokens of the text; the codec frames that were spoken are counted apart."""
         prompt, written = self.call.prompt_tokens, len(self.call.tokens)
         details = {"text_tokens": written, "audio_tokens": finished.frames if finished else 0}
         return {

@@ -37,7 +37,7 @@ class ChatCall:
     ``tokens``: what is written, one piece a token; ``cut``: the text had more than the client
     wants. ``speech``: what is spoken, None for text alone; ``shows_text`` is false for audio alone.
     ``audio_format``: how the client calls its format (wav, pcm16 or pcm). ``audio_field``: where the
-    audio of a chunk stands, ``content`` (as vllm-omni has it) or ``audio`` (as OpenAI has it).
+    audio of a chunk is, ``content`` (as in vllm-omni) or ``audio`` (as in OpenAI's API).
     """
 
     model: str
@@ -73,7 +73,7 @@ def parse_chat_call(body: bytes, engine: EngineLike) -> ChatCall:
     audio = Fields(fields.typed("audio", dict) or {}, "audio.")
     audio_format = audio.choice("format", tuple(AUDIO_FORMATS), "unsupported")
     options = Fields(fields.typed("stream_options", dict) or {}, "stream_options.")
-    # checked for text alone as well: a voice that does not exist is a mistake whatever is asked for
+    # checked for text alone as well: a voice that does not exist is a mistake whatever the modalities
     speech = speech_call(_speech_values(values, audio, "".join(kept), audio_format), engine)
     return ChatCall(
         model=engine.model_name,
@@ -150,7 +150,7 @@ def _messages(fields: Fields) -> tuple[str, int]:
 
 
 def _content(message: Fields, name: str) -> str:
-    """The text of a message: a string, or its text parts, one a line. Other parts say nothing to the stand-in."""
+    """The text of a message: a string, or its text parts, one a line. Other parts are ignored."""
     content = message.raw("content")
     if not isinstance(content, list):
         return message.text("content") or ""

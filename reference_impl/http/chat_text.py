@@ -56,7 +56,7 @@ async def paced_reply(
     """Yield the tokens, and between them what ``next_event`` returns, in the order in which they are due.
 
     Token i (from 0) is due (i + 1) * ``token_ms`` after the start, however long the reader takes
-    with those before it. The first event is asked for when the first sentence has been written;
+    with those before it. The first event is fetched when the first sentence has been written;
     events end with the first that is not an :class:`AudioChunk`. Without ``next_event`` there is only
     text. A caller that does not read it to its end must close it (``contextlib.aclosing``).
     """

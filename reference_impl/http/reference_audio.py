@@ -31,7 +31,7 @@ def decode_reference(field: str, sample_rate_hz: int) -> np.ndarray:
 
     Raises ApiError (400) naming ref_audio: another URL, bad base64, another or a broken
     format, a length outside 0.5 to 30 s, a rate outside 8 to 192 kHz, more than two channels,
-    samples that are no numbers.
+    samples that are not numbers.
     """
     audio, rate_hz = _read(_payload(field))
     seconds = len(audio) / rate_hz
@@ -59,7 +59,7 @@ def _payload(field: str) -> bytes:
             raise _refusal(f"ref_audio {shown(field[:100])}: URLs are not fetched, nor files opened; valid: {VALID}")
         head, comma, field = field.partition(",")
         if not comma or not head.rstrip().lower().endswith(";base64"):
-            raise _refusal(f"ref_audio {shown(head[:100])} is no base64 data URL; valid: {VALID}")
+            raise _refusal(f"ref_audio {shown(head[:100])} is not a base64 data URL; valid: {VALID}")
     try:
         return base64.b64decode("".join(field.split()), validate=True)
     except (binascii.Error, ValueError) as error:  # ValueError: not ASCII

@@ -75,7 +75,7 @@ class SpeechService:
         self._warn_ignored(call)
         sample_rate_hz, reference = self.ready().sample_rate_hz, None
         if call.ref_audio is not None:
-            # decoding and resampling would block the event loop long enough to be heard as a gap in other streams
+            # decoding and resampling would block the event loop long enough to cause a gap in other streams
             loop = asyncio.get_running_loop()
             reference = await loop.run_in_executor(None, decode_reference, call.ref_audio, sample_rate_hz)
         return SpeechRequest(

@@ -135,7 +135,7 @@ def type_name(value: Any) -> str:
 class Fields:
     """Typed access to the fields of a body; null counts as absent.
 
-    ``prefix`` is what stands before a field's name in messages ("audio."), for an object within a body.
+    ``prefix`` comes before a field's name in messages ("audio."), for an object within a body.
     """
 
     def __init__(self, values: Mapping[str, Any], prefix: str = ""):

@@ -23,7 +23,7 @@ SMALL_WRITE_BYTES = 48 * 2**10
 
 
 class SpeechStream(web.StreamResponse):
-    """A streamed answer; ``broken_off`` tells that it did not come to its end.
+    """A streamed answer; ``broken_off``: it did not come to its end.
 
     Its headers go with its first bytes: they are prepared when the first audio is there, and a packet
     of their own would wake the client for nothing. (aiohttp before 3.12 does not know the attribute.)
@@ -64,7 +64,7 @@ async def write(request: web.Request, response: web.StreamResponse, data: bytes)
 def _break_off(request: web.Request, response: SpeechStream) -> None:
     """Close the connection so that the client cannot take what it got for the whole.
 
-    With HTTP/1.1 the missing last chunk tells; an HTTP/1.0 body ends where the connection
+    With HTTP/1.1 the missing last chunk shows it; an HTTP/1.0 body ends where the connection
     does, so there the connection is reset.
     """
     response.broken_off = True

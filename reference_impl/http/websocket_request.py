@@ -59,7 +59,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Close:
-    """The client has what it wants."""
+    """The client ends the session."""
 
 
 Message = Union[Config, Text, Done, Close]

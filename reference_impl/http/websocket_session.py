@@ -43,7 +43,7 @@ IDLE_TIMEOUT_S = 60.0  # how long the next message is waited for
 CLOSE_TIMEOUT_S = 2.0
 # Messages that wait while an utterance is spoken; more stay in the socket, and its sender waits.
 MAX_WAITING_MESSAGES = 16
-MAX_KEPT_CODES = 64  # utterances whose codes can be asked for
+MAX_KEPT_CODES = 64  # utterances whose codes can be fetched
 
 
 class SocketRoute:
@@ -53,7 +53,7 @@ class SocketRoute:
         self._service, self._max_message_bytes = service, max_message_bytes
 
     async def answer(self, request: web.Request) -> web.WebSocketResponse:
-        """The handler. Raises ApiError: 426 for a request that is no handshake, 503."""
+        """The handler. Raises ApiError: 426 for a request that is not a handshake, 503."""
         self._service.ready()
         # never compressed: what comes in cannot be larger than what was sent
         socket = web.WebSocketResponse(

@@ -134,7 +134,7 @@ def default_threads() -> int:
     The engine and Code2Wav run side by side, each with this many. More than the cores can
     serve is far slower than fewer: the threads of an operation wait for each other.
     """
-    # not every system tells which cores a process may use
+    # not every system reports which cores a process may use
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(4, cores // 2))
 

@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from omni_bench.errors import CheckpointError
 
-# ids of the Qwen2 vocabulary, for the stand-in; a checkpoint's own files say theirs
+# ids of the Qwen2 vocabulary, for the stand-in; a checkpoint's own files hold theirs
 IM_START, IM_END, ASSISTANT, USER, NEWLINE = 151644, 151645, 77091, 872, 198
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")

@@ -1,4 +1,4 @@
-"""Causal building blocks of Code2Wav, each able to run a whole sequence or go on from a state.
+"""Causal building blocks of Code2Wav, each able to run a whole sequence or to continue from a state.
 
 A block that looks back owns named tensors in a :class:`StreamState`. Without a state it
 starts from zeros, which is what a whole-sequence call does; with one it starts where the

@@ -118,7 +118,7 @@ class Code2WavConfig:
 class TextConfig:
     """The character text front end of the tiny voice: ids of the prefix tokens and the alphabet.
 
-    ``max_chars``: the longest text one segment may hold; the checkpoint heard nothing longer
+    ``max_chars``: the longest text one segment may hold; the checkpoint was trained on nothing longer
     in training. ``frames_per_char`` and ``frames_extra`` bound a segment's frames: a segment
     that has not stopped by then never will (the longest natural one in the training corpus
     stays well below).

@@ -90,7 +90,7 @@ class DecodeView:
     """One new position for each row, after ``lengths`` [rows] earlier ones.
 
     ``keys``, ``values`` [layers, rows, kv_heads, span, head_dim]: the part of a :class:`SlotCache`
-    that is read and written; the span is at least the longest length + 1. What lies beyond a
+    that is read and written; the span is at least the longest length + 1. What is beyond a
     row's own length is masked.
     """
 

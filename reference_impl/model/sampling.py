@@ -42,8 +42,8 @@ class Draw:
 
 def effective_sampling(config: SamplingConfig, settings: ServerSettings) -> SamplingConfig:
     """The checkpoint's sampling with what the server's settings override."""
-    asked = {f.name: getattr(settings, f.name, None) for f in fields(config)}
-    return replace(config, **{name: value for name, value in asked.items() if value is not None})
+    given = {f.name: getattr(settings, f.name, None) for f in fields(config)}
+    return replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def talker_draw(config: SamplingConfig) -> Draw:

@@ -91,7 +91,7 @@ def save_checkpoint(folder: Path, kind: Kind, seed: int) -> None:
     )
     model = Qwen3TTSForConditionalGeneration(config).float()
     randomise(model, seed)
-    # an end token that is never the likeliest: greedy decoding then goes on for as many frames as are wanted
+    # an end token that is never the likeliest: greedy decoding then continues for as many frames as needed
     model.talker.codec_head.weight.data[EOS] *= 0.01
     model.save_pretrained(folder, max_shard_size="1MB" if kind.shards else "5GB")
     path = folder / "config.json"

@@ -43,7 +43,7 @@ class Prompt:
     ``embeds`` [S, H] and their rotary ``positions`` [S]; ``next_position`` of the first frame.
     ``trailing`` [T, H]: what is added to the input of decode steps 0..T-1 (text that is still
     to come); later steps add the builder's ``pad``. ``reference_codes`` [T, 16]: frames that
-    Code2Wav hears before the first one (in-context cloning).
+    Code2Wav decodes silently before the first one (in-context cloning).
     """
 
     embeds: Tensor

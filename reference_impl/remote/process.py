@@ -47,7 +47,7 @@ class Outbox:
 
     def __init__(self, connection: socket.socket, stats: Callable[[], EngineStats], on_gone: Callable[[], None]):
         self._socket, self._stats, self._on_gone = connection, stats, on_gone
-        self._told: EngineStats | None = None
+        self._reported: EngineStats | None = None
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._send_all, name="send", daemon=True)
         self._thread.start()
@@ -83,12 +83,12 @@ class Outbox:
 
     def _send(self, items: list[Item | None]) -> bool:
         """False after the last one."""
-        told = [item for item in items if item is not None and item is not _LAST]
+        events = [item for item in items if item is not None and item is not _LAST]
         # read after the events were taken: a request whose end is reported is counted as ended
         stats = self._stats()
-        if told or stats != self._told:
-            self._socket.sendall(wire.report_message(stats, told))
-            self._told = stats
+        if events or stats != self._reported:
+            self._socket.sendall(wire.report_message(stats, events))
+            self._reported = stats
         return items[-1] is not _LAST
 
 

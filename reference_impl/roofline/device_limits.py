@@ -31,7 +31,9 @@ def measure_limits(device: torch.device, dtype: torch.dtype) -> Limits:
 
 
 def busy_share(device: torch.device) -> float | None:
-    """Share of ``device`` in use, 0 to 1; None if unknown. Ask before this process uses it, to hear of others alone.
+    """Share of ``device`` in use, 0 to 1; None if unknown.
+
+    Call it before this process uses the device, to measure the use by others alone.
 
     CUDA: the share of the last moment (up to a second) in which a kernel ran, by ``nvidia-smi``. CPU: the share of
     all cores, over half a second.
@@ -54,8 +56,8 @@ def _gpu_busy_share(uuid: str) -> float | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    told = done.stdout.strip()
-    return int(told) / 100 if done.returncode == 0 and told.isdecimal() else None  # [N/A] with MIG
+    answer = done.stdout.strip()
+    return int(answer) / 100 if done.returncode == 0 and answer.isdecimal() else None  # [N/A] with MIG
 
 
 def _copy_bytes_per_s(device: torch.device) -> float:

@@ -44,7 +44,7 @@ class Code2WavGraphs:
         self._codes_in = torch.zeros(self.rows * groups * self.frames, dtype=torch.long, pin_memory=True)
         self._rows_in = torch.zeros(2, self.rows, dtype=torch.long, pin_memory=True)
         self._codes = torch.zeros_like(self._codes_in, device=device)
-        # of each stream of a call, its slot and how many of its frames count; the spare ones stand still
+        # of each stream of a call, its slot and how many of its frames count; the spare ones do not advance
         self._rows = torch.zeros_like(self._rows_in, device=device)
         self._rows[0] = torch.arange(self.rows, device=device) + slots
         self._pcm_out = torch.zeros(self.rows * self.frames * hop, dtype=torch.int16, pin_memory=True)

@@ -40,7 +40,7 @@ class Stage:
 
 
 def decoder_stages(model: Code2Wav) -> Iterator[Stage]:
-    """The decoder as a chain of convolutions; an activation between blocks belongs to what is before it."""
+    """The decoder as a chain of convolutions; an activation between blocks belongs to the one before it."""
     yield Stage(Convolution.of(model.input_conv.conv), model.blocks[0].act)
     for index, block in enumerate(model.blocks):
         behind = model.blocks[index + 1].act if index + 1 < len(model.blocks) else model.output_act
@@ -154,7 +154,7 @@ class FastCode2Wav:
         """The next frames of the streams ``rows`` [B]: codes [B, 16, T] -> int16 [B, 1920 × T].
 
         Of each stream the first ``lengths`` [B] frames count: it continues after them, and what the others
-        sound like is not to be heard. The result is overwritten by the next call.
+        sound like does not matter. The result is overwritten by the next call.
         """
         frames = codes.shape[-1]
         x = self._before(self._quantizer(codes), rows, lengths)

@@ -159,7 +159,7 @@ def end_frame_kernel(
     x, gain, out, counters, active, eps, rows,
     FIRST: tl.constexpr, COUNT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
-    """RMSNorm of one row, and its counters FIRST ... FIRST + COUNT go on by one if it is occupied."""
+    """RMSNorm of one row, and its counters FIRST ... FIRST + COUNT advance by one if its slot is taken."""
     if PDL:
         gdc_launch_dependents()
         gdc_wait()

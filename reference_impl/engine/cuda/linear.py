@@ -31,7 +31,7 @@ class Tile:
     """How a program works: output ``columns``, the part of K it takes at a time (``groups`` × ``chunk``), warps.
 
     ``dot``: on the matrix units (rows are padded to 16); otherwise by plain multiplications, for one row.
-    ``ahead``: how many parts are asked for before the first is used, 1 or 2. ``turn``: programs begin at
+    ``ahead``: how many parts are requested before the first is used, 1 or 2. ``turn``: programs begin at
     different parts, for K that has whole ones only. ``rows``: the most that one program takes, 16, 32 or 64.
     The last three count in ``few_rows.py`` alone.
     """

@@ -122,8 +122,8 @@ def test_samples_that_are_no_float32_numbers_are_refused(value):
         ("/etc/passwd", "not base64"),
         ("voice.wav", "not base64"),
         ("/etc/hostname///", "neither a WAV nor a FLAC"),  # base64's alphabet holds the slash
-        ("data:audio/wav,UklGRg", "no base64 data URL"),
-        ("data:audio/wav;base64", "no base64 data URL"),
+        ("data:audio/wav,UklGRg", "not a base64 data URL"),
+        ("data:audio/wav;base64", "not a base64 data URL"),
         ("data:audio/wav;base64,", "neither a WAV nor a FLAC"),
         ("UklGR", "not base64"),
         ("ü", "not base64"),
