@@ -25,7 +25,7 @@ import numpy as np
 from tabulate import tabulate
 
 from omni_bench.load.closed_plan import build_level_plans, prompts_needed
-from omni_bench.load.events import RequestFinished, event_to_dict
+from omni_bench.load.events import RequestFinished, write_message
 from omni_bench.load.null_server import NullServerProcess, Pace
 from omni_bench.load.runner import run_level
 from omni_bench.records.config import ClientConfig, LoadConfig
@@ -94,7 +94,7 @@ def encoding_ms(timeline: Timeline) -> float:
 
     def once() -> float:
         begun_ns = time.perf_counter_ns()
-        json.dumps(event_to_dict(event)).encode()
+        write_message(event)
         return (time.perf_counter_ns() - begun_ns) / 1e6
 
     return min(once() for _ in range(3))

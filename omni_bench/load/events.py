@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Union
+import json
+from dataclasses import dataclass
+from typing import Union
+
+import msgspec
 
 from omni_bench.load.clients.session import WireOptions
-from omni_bench.records.level import Level, level_fields, level_of
-from omni_bench.records.plan import LevelPlan, PlannedRequest
+from omni_bench.records.level import Level
+from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LoopLag
 from omni_bench.records.timeline import Timeline
-from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
 
 
 @dataclass(frozen=True)
@@ -30,34 +31,8 @@ class LevelJob:
     options: WireOptions
     api_key_env: str | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The job as JSON values."""
-        values = asdict(self)
-        values["plan"] |= level_fields(self.plan.concurrency)
-        return values
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> LevelJob:
-        """The inverse of :meth:`to_dict`."""
-        plan = values["plan"]
-        return cls(
-            plan=LevelPlan(
-                warmup=tuple(PlannedRequest(**planned) for planned in plan["warmup"]),
-                measured=tuple(PlannedRequest(**planned) for planned in plan["measured"]),
-                concurrency=level_of(plan),
-                max_in_flight=plan["max_in_flight"],
-            ),
-            kind=values["kind"],
-            url=values["url"],
-            health_url=values["health_url"],
-            spool_dir=values["spool_dir"],
-            options=WireOptions(**values["options"]),
-            api_key_env=values["api_key_env"],
-        )
-
-
-@dataclass(frozen=True)
-class RequestStarted:
+class RequestStarted(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
     """A request is about to be sent (warm-up or measured)."""
 
     request_id: str
@@ -65,15 +40,13 @@ class RequestStarted:
     warmup: bool
 
 
-@dataclass(frozen=True)
-class RequestFinished:
+class RequestFinished(msgspec.Struct, frozen=True, tag_field="event", tag="finished"):
     """A request ended, failed, or was given up unsent; ``timeline.warmup`` says which phase it belongs to."""
 
     timeline: Timeline
 
 
-@dataclass(frozen=True)
-class WarmupDone:
+class WarmupDone(msgspec.Struct, frozen=True, tag_field="event", tag="warmup_done"):
     """The warm-up of a level is over; the measured phase begins."""
 
     concurrency: Level
@@ -81,8 +54,7 @@ class WarmupDone:
     failed: int
 
 
-@dataclass(frozen=True)
-class LevelDone:
+class LevelDone(msgspec.Struct, frozen=True, tag_field="event", tag="level_done"):
     """The level is over and its audio is on disk: ``spooled`` are the ids of the requests that have a file.
 
     ``window_start_ns``/``window_end_ns`` bound the measured phase; ``lag`` is of that phase
@@ -97,8 +69,7 @@ class LevelDone:
     spooled: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class WorkerError:
+class WorkerError(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     """The worker could not store the audio; nothing follows."""
 
     message: str
@@ -107,33 +78,16 @@ class WorkerError:
 LoadEvent = Union[RequestStarted, RequestFinished, WarmupDone, LevelDone, WorkerError]
 
 
-def event_to_dict(event: LoadEvent) -> dict[str, Any]:
-    """An event as JSON values, with its name under ``event``."""
-    if isinstance(event, RequestFinished):
-        return {"event": "finished", "timeline": timeline_to_dict(event.timeline)}
-    names = {RequestStarted: "started", WarmupDone: "warmup_done", LevelDone: "level_done", WorkerError: "error"}
-    values = {"event": names[type(event)], **asdict(event)}
-    if isinstance(event, (WarmupDone, LevelDone)):
-        values |= level_fields(event.concurrency)
-    return values
+def write_message(message: LoadEvent | LevelJob) -> bytes:
+    """An event or a job as a line of JSON. A lone surrogate (broken text of a server) travels as its escape."""
+    return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
-def event_from_dict(values: Mapping[str, Any]) -> LoadEvent:
-    """The inverse of :func:`event_to_dict`. Raises KeyError, TypeError or StoreError for anything else."""
-    fields = {name: value for name, value in values.items() if name not in ("event", "rate_hz")}
-    if values["event"] in ("warmup_done", "level_done"):
-        fields["concurrency"] = level_of(values)
-    match values["event"]:
-        case "started":
-            return RequestStarted(**fields)
-        case "finished":
-            return RequestFinished(timeline_from_dict(values["timeline"]))
-        case "warmup_done":
-            return WarmupDone(**fields)
-        case "level_done":
-            lag = None if fields["lag"] is None else LoopLag(**fields["lag"])
-            return LevelDone(**{**fields, "lag": lag, "spooled": tuple(fields["spooled"])})
-        case "error":
-            return WorkerError(**fields)
-        case name:
-            raise KeyError(f"unknown event {name!r}")
+def read_event(line: bytes) -> LoadEvent:
+    """The inverse of :func:`write_message`. Raises ValueError for anything else."""
+    return msgspec.convert(json.loads(line), LoadEvent)
+
+
+def read_job(line: bytes) -> LevelJob:
+    """The inverse of :func:`write_message`. Raises ValueError for anything else."""
+    return msgspec.convert(json.loads(line), LevelJob)

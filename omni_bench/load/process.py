@@ -26,7 +26,7 @@ class WorkerProcess:
     OmniBenchError when it cannot be started.
     """
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: bytes) -> None:
         try:
             self._process = start_module("omni_bench.load.worker", stderr=subprocess.PIPE)
         except OSError as error:
@@ -40,7 +40,7 @@ class WorkerProcess:
             self._start_thread(self._read_lines, self._process.stdout),
             self._stderr_reader,
         ]
-        self.send(job)
+        self._to_write.put(job)
 
     def __enter__(self) -> WorkerProcess:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -13,7 +12,15 @@ from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.urls import server_root, url_problem
 from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.load.events import LevelDone, LevelJob, LoadEvent, RequestFinished, WorkerError, event_from_dict
+from omni_bench.load.events import (
+    LevelDone,
+    LevelJob,
+    LoadEvent,
+    RequestFinished,
+    WorkerError,
+    read_event,
+    write_message,
+)
 from omni_bench.load.process import WorkerProcess
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.records.plan import LevelPlan, PlannedRequest
@@ -74,7 +81,7 @@ def run_level(
     except OSError as error:
         raise StoreError(f"cannot make the folder for audio {spool_dir}: {error}") from None
     level = _Level(plan, on_event, is_target_alive)
-    with held_back_signals() as signals, WorkerProcess(job.to_dict()) as worker:
+    with held_back_signals() as signals, WorkerProcess(write_message(job)) as worker:
         level.listen(worker, signals)
     recording = level.recording(spool_dir, interrupted=signals.received)
     if recording.interrupted:
@@ -175,8 +182,8 @@ class _Level:
         if not line.endswith(b"\n"):  # a worker that was killed in the middle of a line; its end is noticed next
             return
         try:
-            event = event_from_dict(json.loads(line))
-        except (ValueError, KeyError, TypeError, StoreError) as error:
+            event = read_event(line)
+        except ValueError as error:
             shown = line[:200].decode("utf-8", errors="replace")
             raise OmniBenchError(
                 f"the load worker said {shown!r}, which is no event ({error}); {worker.stderr_tail()}"

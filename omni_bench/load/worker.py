@@ -41,7 +41,8 @@ from omni_bench.load.events import (
     RequestStarted,
     WarmupDone,
     WorkerError,
-    event_to_dict,
+    read_job,
+    write_message,
 )
 from omni_bench.load.lag import LagSampler
 from omni_bench.load.open_loop import OpenLoopResult, run_open_loop
@@ -85,7 +86,7 @@ class EventWriter:
 
     def _write_all(self) -> None:
         while (event := self._queue.get()) is not None:
-            line = memoryview(json.dumps(event_to_dict(event)).encode() + b"\n")
+            line = memoryview(write_message(event))
             try:
                 while line:
                     line = line[os.write(self._file_descriptor, line) :]
@@ -256,7 +257,7 @@ async def _main(events: EventWriter) -> int:
     line = await stdin.readline()
     if not line.endswith(b"\n"):
         return 3  # the parent died before it had written the job
-    job = LevelJob.from_dict(json.loads(line))
+    job = read_job(line)
     abort = AbortSwitch()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, abort.trip, CANCELLED)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
-from omni_bench.errors import StoreError, shorten
+from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.convert import expect, structure
 from omni_bench.records.files import to_json, write_atomically
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
@@ -123,29 +124,58 @@ def read_solos(folder: RunFolder) -> LevelResult | None:
     return LevelResult(1, requests, None) if requests else None
 
 
+@dataclass(frozen=True)
+class _StoredRequest:
+    """What a line of requests.jsonl holds beside its timeline, and cannot be derived from it without the samples."""
+
+    text: str
+    language: str
+    metrics: dict[str, Any]
+    faults: tuple[str, ...]
+    audio: str | None
+    shared_audio: tuple[dict[str, Any], ...] = ()  # runs of older versions have none, nor what follows
+    ref_text: str | None = None
+    prompt_text: str | None = None
+
+
 def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, number: int) -> RequestResult:
+    where = f"{file}, line {number}"
     try:
         timeline = timeline_from_dict(record)
-        check_values(record, timeline)
-        audio = record["audio"]
-        path = None if audio is None else (folder.path / audio).resolve()
-        if path is not None and not path.is_relative_to(folder.path.resolve()):
-            raise StoreError(f"its recording {audio!r} is outside the run folder")
-        return RequestResult(
-            timeline=timeline,
-            text=record["text"],
-            language=record["language"],
-            metrics=_metrics_from(timeline, record["metrics"]),
-            faults=tuple(record["faults"]),
-            shared=shared_from(record),
-            audio=path,
-            ref_text=record.get("ref_text"),
-            prompt_text=record.get("prompt_text"),
-        )
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{file}, line {number}: not a finished request: {error!r}") from None
+        stored = read_stored(record, timeline)
+        shared = shared_from(stored.shared_audio, timeline.request_id)
     except StoreError as error:
-        raise StoreError(f"{file}, line {number}: {error}") from None
+        raise StoreError(f"{where}: {error}") from None
+    path = None if stored.audio is None else (folder.path / stored.audio).resolve()
+    if path is not None and not path.is_relative_to(folder.path.resolve()):
+        raise StoreError(f"{where}: its recording {stored.audio!r} is outside the run folder")
+    return RequestResult(
+        timeline=timeline,
+        text=stored.text,
+        language=stored.language,
+        metrics=_metrics_from(timeline, stored.metrics),
+        faults=stored.faults,
+        shared=shared,
+        audio=path,
+        ref_text=stored.ref_text,
+        prompt_text=stored.prompt_text,
+    )
+
+
+def read_stored(record: Mapping[str, Any], timeline: Timeline) -> _StoredRequest:
+    """``record`` without its ``timeline``. Raises StoreError for the first value that no run can have written."""
+    what = f"request {timeline.request_id!r}"
+    stored = structure(record, _StoredRequest, what)
+    for name, value in stored.metrics.items():
+        derived = name not in METRICS or not METRICS[name].needs_samples
+        expect(what, f"metrics.{name}", value, derived or type(value) in (int, float, NoneType), "a number or null")
+    rate_hz, finished = timeline.sample_rate_hz, "ended_ns" if timeline.ended_ns is not None else "failed_ns"
+    expect(what, "sample_rate_hz", rate_hz, rate_hz is None or rate_hz >= 1, "at least 1, or null")
+    sizes = timeline.chunk_bytes
+    expect(what, "chunk_bytes", sizes, all(size >= 0 for size in sizes), "0 or more each")
+    in_order = timeline.finished_ns >= timeline.started_ns
+    expect(what, finished, timeline.finished_ns, in_order, f"at least started_ns={timeline.started_ns}")
+    return stored
 
 
 def _metrics_from(timeline: Timeline, stored: Mapping[str, Any]) -> RequestMetrics:
@@ -163,72 +193,12 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
 
 
-_TIMES = ("at_s", "source_at_s", "duration_s")
-
-
-SHARED_FORM = "a list of {source, at_s, source_at_s, duration_s}"
-
-
 def shared_records(request: RequestResult) -> list[dict[str, Any]]:
     """``shared_audio`` of a line of requests.jsonl: [{source, at_s, source_at_s, duration_s}], [] for none."""
     return [{name: value for name, value in asdict(one).items() if name != "victim"} for one in request.shared]
 
 
-def shared_from(record: Mapping[str, Any]) -> tuple[SharedAudio, ...]:
-    """The inverse of :func:`shared_records`; empty for lines of older versions, which have no such field."""
-    return tuple(SharedAudio(victim=record["request_id"], **one) for one in record.get("shared_audio", ()))
-
-
-def is_shared_form(value: object) -> bool:
-    """Whether a stored ``shared_audio`` has the form :data:`SHARED_FORM`."""
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and one.keys() == {"source", *_TIMES}
-        and isinstance(one["source"], str)
-        and all(isinstance(one[name], (int, float)) and not isinstance(one[name], bool) for name in _TIMES)
-        for one in value
-    )
-
-
-def check_values(record: Mapping[str, Any], timeline: Timeline) -> None:
-    """Raise StoreError with the first value of ``record`` that is none; ``timeline``: the request as read from it.
-
-    A field that is missing altogether, or no mapping where one is due, is a KeyError or TypeError.
-    """
-    shared = record.get("shared_audio", [])  # runs of older versions have none
-    faults, ref_text = record["faults"], record.get("ref_text")
-    prompt_text = record.get("prompt_text")
-    checks = [(name, record[name], isinstance(record[name], str), "a string") for name in ("text", "language")]
-    checks += [
-        (f"metrics.{name}", value, type(value) in (int, float, NoneType), "a number or null")
-        for name, value in record["metrics"].items()
-        if name in METRICS and METRICS[name].needs_samples
-    ]
-    checks += [
-        ("audio", record["audio"], record["audio"] is None or isinstance(record["audio"], str), "a string or null"),
-        ("ref_text", ref_text, ref_text is None or isinstance(ref_text, str), "a string or null"),
-        ("prompt_text", prompt_text, prompt_text is None or isinstance(prompt_text, str), "a string or null"),
-        (
-            "faults",
-            faults,
-            isinstance(faults, list) and all(isinstance(fault, str) for fault in faults),
-            "a list of strings",
-        ),
-        ("shared_audio", shared, is_shared_form(shared), SHARED_FORM),
-        (
-            "sample_rate_hz",
-            timeline.sample_rate_hz,
-            timeline.sample_rate_hz is None or timeline.sample_rate_hz >= 1,
-            "at least 1, or null",
-        ),
-        ("chunk_bytes", timeline.chunk_bytes, all(size >= 0 for size in timeline.chunk_bytes), "0 or more each"),
-        (
-            "ended_ns" if timeline.ended_ns is not None else "failed_ns",
-            timeline.finished_ns,
-            timeline.finished_ns >= timeline.started_ns,
-            f"at least started_ns={timeline.started_ns}",
-        ),
-    ]
-    for name, value, holds, what in checks:
-        if not holds:
-            raise StoreError(f"request {timeline.request_id!r}: {name} is {shorten(repr(value), 80)}; must be {what}")
+def shared_from(records: Iterable[Mapping[str, Any]], request_id: str) -> tuple[SharedAudio, ...]:
+    """The inverse of :func:`shared_records`. Raises StoreError."""
+    what = f"request {request_id!r}: shared_audio"
+    return tuple(structure({**one, "victim": request_id}, SharedAudio, what) for one in records)

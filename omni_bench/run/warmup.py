@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from omni_bench.errors import StoreError, shorten
-from omni_bench.records.level import Level, level_fields, level_of
+from omni_bench.records.convert import record_of, structure
+from omni_bench.records.level import Level
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline import Timeline
@@ -55,32 +54,10 @@ def warmup_requests(
 def write_warmup(folder: RunFolder, requests: Sequence[WarmupRequest]) -> None:
     """Write warmup.jsonl; nothing if there was no warm-up. Raises StoreError."""
     if requests:
-        folder.write_lines(
-            folder.warmup_jsonl, [{**asdict(request), **level_fields(request.concurrency)} for request in requests]
-        )
+        folder.write_lines(folder.warmup_jsonl, [record_of(request) for request in requests])
 
 
 def read_warmup(folder: RunFolder) -> list[WarmupRequest]:
     """The lines of warmup.jsonl, [] of a run before schema 1.2. Raises StoreError."""
-    requests = []
-    for number, record in enumerate(folder.read_lines(folder.warmup_jsonl), start=1):
-        try:
-            requests.append(_request_of(record))
-        except StoreError as error:
-            raise StoreError(f"{folder.warmup_jsonl}, line {number}: {error}") from None
-    return requests
-
-
-def _request_of(record: Mapping[str, Any]) -> WarmupRequest:
-    values = {}
-    for field in fields(WarmupRequest):
-        if field.name == "concurrency":
-            values[field.name] = level_of(record)
-            continue
-        value = record.get(field.name)
-        wanted = int if field.type == "int" else str
-        optional = field.name == "ref_text" and value is None
-        if not optional and (not isinstance(value, wanted) or isinstance(value, bool)):
-            raise StoreError(f"{field.name} is {shorten(repr(value), 80)}; must be of type {field.type}")
-        values[field.name] = value
-    return WarmupRequest(**values)
+    lines = enumerate(folder.read_lines(folder.warmup_jsonl), start=1)
+    return [structure(record, WarmupRequest, f"{folder.warmup_jsonl}, line {number}") for number, record in lines]

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.errors import ConfigError, DatasetError
-from omni_bench.load.events import LevelJob
+from omni_bench.load.events import read_job, write_message
 from omni_bench.load.open_plan import OpenPlanner, level_schedules, probe_schedule
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import make_job
@@ -116,4 +116,4 @@ def test_probes_that_need_more_prompts_than_there_are_begin_anew():
 def test_the_plan_reaches_the_worker_as_it_is(tmp_path):
     plan = plans_of(LOAD)[1]
     job = make_job(plan, "http://127.0.0.1:1", CLIENT, tmp_path, "/health")
-    assert LevelJob.from_dict(json.loads(json.dumps(job.to_dict()))) == job
+    assert read_job(write_message(job)) == job

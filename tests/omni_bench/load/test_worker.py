@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+from omni_bench.load.events import write_message
 from omni_bench.load.process import WorkerProcess, start_module
 from omni_bench.load.runner import make_job
 
@@ -25,14 +26,14 @@ def test_without_a_job_it_ends_with_its_stdin():
 
 
 def test_a_job_that_is_no_job_is_a_crash_with_a_traceback():
-    with WorkerProcess({"plan": 1}) as worker:
+    with WorkerProcess(b'{"plan": 1}\n') as worker:
         assert worker.next_line(30) == b""
         assert worker.wait(30) == 1
-        assert "TypeError" in worker.stderr_tail()
+        assert "ValidationError" in worker.stderr_tail()
 
 
 def test_a_stop_at_once_leaves_nothing_behind():
-    with WorkerProcess({"plan": 1}) as worker:
+    with WorkerProcess(b'{"plan": 1}\n') as worker:
         worker.kill()
         worker.send({"more": "x" * 10_000_000})
     assert worker.wait(0) is not None
@@ -43,7 +44,7 @@ def test_json_lines_are_whole(fault_server, make_plan, client_config, tmp_path):
     with fault_server() as (_, base_url):
         job = make_job(make_plan(4, 8), base_url, client_config, tmp_path, "/health")
         events = []
-        with WorkerProcess(job.to_dict()) as worker:
+        with WorkerProcess(write_message(job)) as worker:
             while line := worker.next_line(60):
                 events.append(json.loads(line)["event"])
     assert events.count("finished") == events.count("started") == 12

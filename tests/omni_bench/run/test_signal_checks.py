@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
+from omni_bench.errors import StoreError
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import RunConfig
 from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.level_result import RequestResult
 from omni_bench.run.signal_checks import speaks, with_signal_faults
-from omni_bench.run.stored_results import is_shared_form, shared_from, shared_records
+from omni_bench.run.stored_results import read_stored, result_record, shared_from, shared_records
 
 SHARED = SharedAudio("victim", "owner", 0.5, 1.25, 0.375)
 
@@ -51,8 +52,8 @@ def test_shared_audio_goes_to_json_and_back(tmp_path):
     request = replace(result(tmp_path, "victim", noise(1)), shared=(SHARED,))
     records = shared_records(request)
     assert records == [{"source": "owner", "at_s": 0.5, "source_at_s": 1.25, "duration_s": 0.375}]
-    assert shared_from({"request_id": "victim", "shared_audio": records}) == (SHARED,)
-    assert shared_from({"request_id": "victim"}) == ()
+    assert shared_from(records, "victim") == (SHARED,)
+    assert shared_from((), "victim") == ()
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,13 @@ def test_shared_audio_goes_to_json_and_back(tmp_path):
         [{"source": "a"}],
         [{"source": 1, "at_s": 0, "source_at_s": 0, "duration_s": 0}],
         [{"source": "a", "at_s": True, "source_at_s": 0, "duration_s": 0}],
-        [{"source": "a", "at_s": 0, "source_at_s": 0, "duration_s": 0, "victim": "b"}],
     ],
 )
-def test_other_forms_are_refused(value):
-    assert not is_shared_form(value)
-    assert is_shared_form([])
+def test_other_forms_are_refused(tmp_path, value):
+    request = result(tmp_path, "victim", noise(1))
+    record = {**result_record(request, None), "shared_audio": value}
+    with pytest.raises(StoreError, match="shared_audio"):
+        shared_from(read_stored(record, request.timeline).shared_audio, "victim")
 
 
 def test_random_weights_do_not_speak():

@@ -44,7 +44,7 @@ def test_a_run_without_any_has_none(tmp_path):
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
-        ("requests.jsonl", {"request_id": "x"}, r"requests\.jsonl, line 4: .*missing field"),
+        ("requests.jsonl", {"request_id": "x"}, r"requests\.jsonl, line 4: .*missing required field"),
         ("codes.jsonl", {"frames": 0}, r"codes\.jsonl, line 2: request_id is None"),
         ("codes.jsonl", {"request_id": "x", "frames": 1}, r"codes\.jsonl, line 2: .*codebooks is None"),
     ],

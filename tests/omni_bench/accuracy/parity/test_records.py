@@ -39,14 +39,14 @@ def test_what_was_heard_stands_beside_the_rest():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"request_id": None}, "request_id is None; must be str"),
-        ({"equal": 1}, "equal is 1; must be bool or null"),
-        ({"concurrency": True}, "concurrency is True; must be int"),
-        ({"at_s": "0.1"}, "at_s is '0.1'; must be int or float or null"),
-        ({"neighbours": None}, "neighbours is None; must be a list"),
-        ({"neighbours": [{"request_id": 3, "prompt_id": "p"}]}, "neighbours is "),
-        ({"wer": None}, "wer is None; must be int or float"),
-        ({"worse": 0}, "worse is 0; must be bool"),
+        ({"request_id": None}, "request_id is None; expected str"),
+        ({"equal": 1}, "equal is 1; expected bool . null"),
+        ({"concurrency": True}, "concurrency is True; expected int"),
+        ({"at_s": "0.1"}, "at_s is '0.1'; expected float . null"),
+        ({"neighbours": None}, "neighbours is None; expected array"),
+        ({"neighbours": [{"request_id": 3, "prompt_id": "p"}]}, r"neighbours\[0\].request_id is 3"),
+        ({"wer": None}, "wer is None; expected float"),
+        ({"worse": 0}, "worse is 0; expected bool"),
     ],
 )
 def test_a_line_of_another_form_is_named(change, message):
@@ -58,7 +58,7 @@ def test_a_line_of_another_form_is_named(change, message):
 def test_a_field_that_is_missing_is_named():
     record = comparison_record(make_comparison())
     del record["seed"]
-    with pytest.raises(StoreError, match="seed is missing; must be int or null"):
+    with pytest.raises(StoreError, match="missing required field seed"):
         comparison_of(record)
 
 
