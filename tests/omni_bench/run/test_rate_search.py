@@ -12,6 +12,7 @@ from reasons import said
 
 from omni_bench.compare.load import load_run
 from omni_bench.errors import StoreError
+from omni_bench.load.events import RequestFinished
 from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Rate, level_of
 from omni_bench.records.recording import LevelRecording
@@ -49,7 +50,7 @@ class Capacity:
         }
         for event in kept:
             timeline = getattr(event, "timeline", None)
-            on_event(event if timeline is None else replace(event, timeline=timed[timeline.request_id]))
+            on_event(event if timeline is None else RequestFinished(timed[timeline.request_id]))
         return replace(
             recording,
             timelines=tuple(timed[one.request_id] for one in recording.timelines),
