@@ -151,7 +151,7 @@ def test_a_line_without_results_is_named(finished):
         return record
 
     edit_lines(finished, bare)
-    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: not a finished request: KeyError\('metrics'\)"):
+    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: request 'c2-0002': missing required field metrics"):
         redraw(finished)
 
 
@@ -296,7 +296,7 @@ def test_a_bad_override(finished, override, message):
     ("change", "message"),
     [
         ({"request_id": "c2-0000"}, "request 'c2-0000' is on line 1 already"),
-        ({"faults": "silent"}, "faults is 'silent'; must be a list of strings"),
+        ({"faults": "silent"}, "faults is 'silent'; expected array"),
     ],
 )
 def test_a_line_that_no_run_can_have_written_is_named(finished, change, message):
