@@ -24,8 +24,8 @@ class Blame(StrEnum):
 
 
 _REQUESTS = "Read the errors in requests.jsonl and the end of the server's log."
-_AUDIO = "Listen to the files in audio/; report.md lists the requests."
-_PARITY = "Look up the first difference in report.md."
+_AUDIO = "Listen to the files in audio/; the report lists the requests."
+_PARITY = "Look up the first difference in the report."
 _BUSY = "Free the client's CPU cores or lower the load, then run again."
 _AGAIN = "Run it again."
 
@@ -161,7 +161,7 @@ class Code(StrEnum):
         "the {what} says that it is invalid, without a reason",
         "Find out what wrote this run.json.",
     )
-    UNKNOWN = ("unknown", Blame.SERVER, "{text}", "Read report.md of the run.")
+    UNKNOWN = ("unknown", Blame.SERVER, "{text}", "Read the report of the run.")
 
 
 @dataclass(frozen=True)
