@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine:
+# Two commands do all the set-up on a fresh machine (make install does nothing else):
 #   make bench   install, then run the main job (bundled server, 16 concurrent requests, Whisper)
 #   make test    install, then run the test suite
 # make selftest injects every fault of the catalogue once and prints what was caught.
@@ -21,7 +21,9 @@ INSTALLED := $(VENV)/.omni-bench-installed
 # the packages of the extra `parity` alone: they could not share an environment with the rest at its tested versions
 PARITY_PACKAGES = "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['parity'])"
 
-.PHONY: bench test selftest lint docs parity sweep clean
+.PHONY: install bench test selftest lint docs parity sweep clean
+
+install: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/omni-bench run scenario=$(SCENARIO) $(ARGS)
