@@ -1,3 +1,5 @@
+"""Text of error messages."""
+
 from __future__ import annotations
 
 from hypothesis import given

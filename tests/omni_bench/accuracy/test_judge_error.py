@@ -1,3 +1,5 @@
+"""The judge's own error, measured on the reference recordings."""
+
 import numpy as np
 import soundfile
 

@@ -1,3 +1,5 @@
+"""Names of languages in data sets, as Whisper's codes."""
+
 import pytest
 
 from omni_bench.accuracy.languages import is_english, whisper_language

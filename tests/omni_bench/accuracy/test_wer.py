@@ -1,3 +1,5 @@
+"""Word error rates of utterances and of a corpus."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""The alignment of two texts, word by word."""
+
 import json
 
 from hypothesis import given, settings

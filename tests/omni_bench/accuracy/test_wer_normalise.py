@@ -1,3 +1,5 @@
+"""Which spellings count as the same words."""
+
 import pytest
 
 from omni_bench.accuracy.wer import counts_characters, normalise_reference, normalise_transcript

@@ -1,3 +1,5 @@
+"""``omni-bench list``."""
+
 from __future__ import annotations
 
 import re

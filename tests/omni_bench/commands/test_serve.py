@@ -1,3 +1,5 @@
+"""``omni-bench serve``."""
+
 from __future__ import annotations
 
 import sys

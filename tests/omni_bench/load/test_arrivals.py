@@ -1,3 +1,5 @@
+"""Schedules of an open loop: constant and Poisson arrivals."""
+
 import numpy as np
 import pytest
 from scipy import stats

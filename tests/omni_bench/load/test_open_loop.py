@@ -1,3 +1,5 @@
+"""The open loop on a virtual clock: requests start when they are due, whatever the answers do."""
+
 import asyncio
 
 import pytest

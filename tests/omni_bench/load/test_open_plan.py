@@ -1,3 +1,5 @@
+"""The plan of an open loop: every rate its own prompts and moments."""
+
 import json
 from dataclasses import replace
 

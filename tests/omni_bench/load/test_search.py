@@ -1,3 +1,5 @@
+"""The search for the highest rate: doubling, then bisection."""
+
 import math
 
 import pytest

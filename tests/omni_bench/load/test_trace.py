@@ -1,3 +1,5 @@
+"""Arrival times from a file."""
+
 import json
 
 import pytest

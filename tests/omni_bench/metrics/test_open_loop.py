@@ -1,3 +1,5 @@
+"""Offered and achieved rate, and lateness, of a level."""
+
 from dataclasses import replace
 
 import pytest

@@ -1,3 +1,5 @@
+"""Whether a rate holds."""
+
 from dataclasses import replace
 
 import pytest

@@ -1,3 +1,5 @@
+"""Levels of concurrency and of rate, and how they are stored."""
+
 import json
 
 import pytest

@@ -1,3 +1,5 @@
+"""Open loops and rate searches in the report."""
+
 import pytest
 import run_factory as runs
 

@@ -1,3 +1,5 @@
+"""What a run records of its code and its machine."""
+
 from __future__ import annotations
 
 import subprocess

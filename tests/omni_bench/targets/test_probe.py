@@ -1,3 +1,5 @@
+"""Ports, and small HTTP requests to a server."""
+
 from __future__ import annotations
 
 import contextlib

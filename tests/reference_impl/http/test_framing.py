@@ -1,3 +1,5 @@
+"""WAV, PCM and events as bytes."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Speech requests: what is taken, and what is refused."""
+
 from __future__ import annotations
 
 import json

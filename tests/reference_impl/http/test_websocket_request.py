@@ -1,3 +1,5 @@
+"""Messages of a WebSocket session: what is taken, and what is refused."""
+
 from __future__ import annotations
 
 import json

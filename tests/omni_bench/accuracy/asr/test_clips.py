@@ -1,3 +1,5 @@
+"""Recordings as the judge takes them: any sample rate, from a file or from memory."""
+
 import numpy as np
 import pytest
 import soundfile

@@ -1,3 +1,5 @@
+"""Which recogniser is loaded for which setting."""
+
 import pytest
 
 from omni_bench.accuracy.asr import engines, faster_whisper, openai_whisper

@@ -1,3 +1,5 @@
+"""The judge on faster-whisper: batches, limits, and where it runs."""
+
 import sys
 from types import ModuleType, SimpleNamespace
 

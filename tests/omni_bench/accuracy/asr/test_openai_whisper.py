@@ -1,3 +1,5 @@
+"""The judge on openai-whisper: batches, and a limit for each recording on how much it may write."""
+
 import dataclasses
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Judging processes side by side: order, failures, and nothing left running."""
+
 import os
 import sys
 import time

@@ -1,3 +1,5 @@
+"""The judge's settings: defaults, limits, and errors that name the value."""
+
 import pytest
 
 from omni_bench.accuracy.asr.settings import JudgeSettings, judge_settings

@@ -1,3 +1,5 @@
+"""One judging process: its messages, and how it ends."""
+
 import json
 import subprocess
 from dataclasses import asdict

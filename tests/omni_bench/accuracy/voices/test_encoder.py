@@ -1,3 +1,5 @@
+"""The speaker encoder: features, pieces, embeddings."""
+
 import numpy as np
 import pytest
 import torch

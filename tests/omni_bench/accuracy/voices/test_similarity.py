@@ -1,3 +1,5 @@
+"""Voices that differ from the others of a run."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Load settings that make no sense together."""
+
 import pytest
 
 from omni_bench.errors import ConfigError

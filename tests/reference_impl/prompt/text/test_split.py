@@ -1,3 +1,5 @@
+"""Text cut into sentences."""
+
 from __future__ import annotations
 
 import pytest

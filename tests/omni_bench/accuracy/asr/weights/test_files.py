@@ -1,3 +1,5 @@
+"""Files of weights: several read as one, and checked against their SHA-256."""
+
 import hashlib
 import io
 

@@ -1,3 +1,5 @@
+"""Downloads: whole and checked, or not there at all."""
+
 import functools
 import hashlib
 import threading

@@ -1,3 +1,5 @@
+"""OpenAI's weights recovered from CTranslate2 files, tensor by tensor."""
+
 import hashlib
 import io
 

@@ -1,3 +1,5 @@
+"""Reading CTranslate2 files: every type, and every kind of damage."""
+
 import io
 import struct
 

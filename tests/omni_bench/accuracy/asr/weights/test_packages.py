@@ -1,3 +1,5 @@
+"""Weights that are installed as Python packages."""
+
 import sys
 
 import pytest

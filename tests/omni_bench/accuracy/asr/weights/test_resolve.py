@@ -1,3 +1,5 @@
+"""Which weights are used: a path, the cache, a package, or a download."""
+
 import hashlib
 import json
 from importlib import metadata

@@ -1,3 +1,5 @@
+"""Which weights faster-whisper uses."""
+
 import sys
 from pathlib import Path
 from types import ModuleType
