@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label
@@ -18,10 +16,9 @@ from omni_bench.compare.stats.pairs import log_ratio, paired_effect, t_interval
 from omni_bench.compare.views import RunView
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import WithLength
-from omni_bench.records.files import write_atomically
 from omni_bench.records.level import Level, axis_label, level_value, short_title
 from omni_bench.report.format import signed_percent
-from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE
+from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE, save_figure, scale_x
 
 ARMS = (("before", BLUE, "o", "-"), ("after", ORANGE, "s", "--"))
 CONFIDENCE = 0.95
@@ -42,8 +39,8 @@ def draw_comparison(
     used = comparison.used or range(comparison.pairs)
     arms = [[runs[i] for i in used] for runs in (before, after)]
     paths = [folder / METRICS_PNG, folder / FIT_PNG]
-    _save(_metrics_figure(comparison, arms), paths[0])
-    _save(_fit_figure(comparison, arms), paths[1])
+    save_figure(_metrics_figure(comparison, arms), paths[0])
+    save_figure(_fit_figure(comparison, arms), paths[1])
     return paths
 
 
@@ -78,7 +75,7 @@ def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -
         said = f"   {signed_percent(change)} over all levels" if change is not None else ""
         axes.set_title(f"{metric_label(metric)}{said}", loc="left", fontsize=10.5, fontweight="bold")
         _frame(axes, axis_label(comparison.levels), metric_label(metric))
-        _scale_x(axes, [level_value(level) for level in comparison.levels])
+        scale_x(axes, [level_value(level) for level in comparison.levels])
         if any(drawn):
             axes.set_ylim(0, 1.15 * max(top for top in drawn if top is not None))
             axes.legend(frameon=False, fontsize=9)
@@ -176,16 +173,6 @@ def _frame(axes: Axes, x_label: str, y_label: str) -> None:
     axes.tick_params(labelsize=8.5)
 
 
-def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
-    """A base 2 axis with a tick at each level and at nothing else."""
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
-    axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
-
-
 def _nothing(axes: Axes) -> None:
     axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
 
@@ -195,8 +182,3 @@ def _title(comparison: Comparison) -> str:
     pairs = f"{drawn} pair{'' if drawn == 1 else 's'}"
     text = f"{comparison.outcome} · {pairs} · {comparison.hardware or 'n/a'}"
     return text.replace("$", r"\$")
-
-
-def _save(figure: Figure, path: Path) -> None:
-    canvas = FigureCanvasAgg(figure)
-    write_atomically(path, lambda temporary: canvas.print_png(temporary))

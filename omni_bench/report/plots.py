@@ -166,7 +166,7 @@ def _draw(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=9)
-    _scale_x(axes, [level_value(level_of(level)) for level in levels])
+    scale_x(axes, [level_value(level_of(level)) for level in levels])
     if not drawn:
         axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
         axes.set_yticks([])
@@ -222,7 +222,7 @@ def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
         axes.annotate(text, (x, tops[x]), fontsize=8, color="#222222", **where)
 
 
-def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
+def scale_x(axes: Axes, ticks: Sequence[float]) -> None:
     """A base 2 axis with a tick at each level that was tested and at nothing else."""
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
