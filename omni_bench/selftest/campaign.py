@@ -21,7 +21,7 @@ from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import hardware, harness, software
 from omni_bench.run.rejudge import judge_again
 from omni_bench.selftest.cases import CLEAN, Case, clean_case
-from omni_bench.selftest.detectors import alarms_of, slower
+from omni_bench.selftest.detectors import RunEvidence, alarms_of
 from omni_bench.selftest.evidence import Answer, compare_with_clean, read_answers
 from omni_bench.selftest.judging import Ear
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
@@ -195,16 +195,14 @@ def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, 
             yardstick = None  # nothing to compare with; the clean run itself is what fails the self-test
         differences = compare_with_clean(job.folder, yardstick.job.folder) if yardstick and not problem else []
         before = yardstick.answers if yardstick else []
-        timed = job.case.kind == "speed"
-        alarms = alarms_of(run_json, heard.answers, before, differences, score, config.asr.wer_limit, timed)
-        if yardstick is not None and "audio_per_s" in job.case.expected:
-            alarms += slower(heard.run, yardstick.run)
+        clean_run = yardstick.run if yardstick else None
+        evidence = RunEvidence(run_json, heard.answers, clean_run, before, differences, score, config.asr.wer_limit)
         cases.append(
             CaseRun(
                 case=job.case,
                 repeat=job.repeat,
                 folder=f"{job.folder.parent.name}/{job.folder.name}",
-                alarms=tuple(alarms),
+                alarms=tuple(alarms_of(job.case, evidence)),
                 duration_s=heard.duration_s + time.monotonic() - begun,
                 problem=problem,
             )

@@ -19,7 +19,6 @@ OVERRIDES = {
     "ref_bleed": ("client.send_reference=true",),  # without a reference there is nothing to bleed
     # babble up to the cap: room for three times the speaking time, and not for a minute of it
     "stop_missed": ("reference.max_seq_len=176", "load.requests_per_level=2"),
-    "stall": ("client.stall_timeout_s=4",),  # no need to wait the 30 s that the wire is silent
 }
 """What a fault needs beyond its switch."""
 
@@ -73,7 +72,7 @@ def all_faults() -> list[Case]:
             fault.what,
             fault.detectors,
             fault.min_concurrency,
-            (f"target.chaos={fault.name}", *OVERRIDES.get(fault.name, ())),
+            (f"target.chaos={fault.name}", *fault.overrides),
             fault.source,
         )
         for fault in WIRE_FAULTS.values()

@@ -1,4 +1,4 @@
-"""The detectors, over one run: errors, audio faults, words, cross-talk, parity, and length and speed against before.
+"""The detectors, over one level of a run: errors, audio faults, words, cross-talk, parity, length and speed.
 
 What a run says of itself (errors, audio faults, WER, cross-talk, parity between alone and in company)
 is what ``omni-bench run`` reports to anybody. Where a fault shows in nothing but a difference from
@@ -10,12 +10,16 @@ samples (``parity`` too), which no other command compares.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from omni_bench.accuracy.parity.compare import Comparison
+from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus
 from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, reasons_of
+from omni_bench.records.timeline import ERROR_KINDS
+from omni_bench.selftest.cases import Case
 from omni_bench.selftest.evidence import Answer
 from omni_bench.selftest.matrix import Alarm
 
@@ -31,82 +35,145 @@ SLOWER = 0.7
 Score = Callable[[Answer], UtteranceScore]
 
 
-def alarms_of(
-    run: Mapping[str, Any] | None,
-    answers: Sequence[Answer],
-    clean: Sequence[Answer],
-    differences: Sequence[Comparison],
-    score: Score,
-    wer_limit: float,
-    timed: bool = False,
-) -> list[Alarm]:
-    """Every detector's findings, one alarm a detector and concurrency.
+@dataclass(frozen=True)
+class RunEvidence:
+    """What is known of one run, and of the clean run of the same sentences and seeds.
 
-    ``run``: run.json, None if there is none. ``clean``: the answers of the clean run with the same
-    sentences and seeds, and ``differences`` the comparison with them by codes and samples (both empty for the
-    clean run itself). ``score``: the judge's score of a sound answer. ``timed``: whether first audio and stalls
-    are compared too; with anything but a speed fault, whose audio is right, the comparison would mean nothing.
+    ``run``: run.json, None if there is none. ``clean_run`` and ``clean``: that of the clean run, and its answers;
+    ``differences``: the comparison with them by codes and samples. None and empty for the clean run itself.
+    ``score``: the judge's score of a sound answer.
     """
-    by_level: dict[int, list[Answer]] = {}
-    for answer in answers:
-        by_level.setdefault(answer.concurrency, []).append(answer)
-    found = []
-    for concurrency, level in sorted(by_level.items()):
-        found += _own(concurrency, level)
-        found += _words(concurrency, level, score, wer_limit)
-        pairs = _pairs(concurrency, level, clean)
-        found += _length(concurrency, pairs)
-        if timed:
-            found += _later(concurrency, pairs) + _stalls(concurrency, pairs)
-        found += _other_answers(concurrency, [one for one in differences if one.concurrency == concurrency])
-    found += _of_run(run)
-    return _first_of_each(found)
+
+    run: Mapping[str, Any] | None
+    answers: Sequence[Answer]
+    clean_run: Mapping[str, Any] | None
+    clean: Sequence[Answer]
+    differences: Sequence[Comparison]
+    score: Score
+    wer_limit: float
 
 
-def _own(concurrency: int, level: Sequence[Answer]) -> list[Alarm]:
-    """Failed requests by the kind of their error, and audio faults by name."""
-    found = []
-    for answer in level:
+@dataclass(frozen=True)
+class LevelEvidence:
+    """What is known of one level of a run. ``level`` and ``clean_level``: of run.json, None if it is not there.
+
+    ``pairs``: sound answers with the clean server's to the same requests.
+    """
+
+    concurrency: int
+    answers: Sequence[Answer]
+    pairs: Sequence[tuple[Answer, Answer]]
+    differences: Sequence[Comparison]
+    level: Mapping[str, Any] | None
+    clean_level: Mapping[str, Any] | None
+    score: Score
+    wer_limit: float
+
+
+@dataclass(frozen=True)
+class Detector:
+    """``find``: the (name, detail) of each alarm over one level. ``names``: those that there can be.
+
+    ``asked_of``: the cases in which its answer means something.
+    """
+
+    names: tuple[str, ...]
+    find: Callable[[LevelEvidence], Iterable[tuple[str, str]]]
+    asked_of: Callable[[Case], bool] = lambda case: True
+
+
+def alarms_of(case: Case, run: RunEvidence) -> list[Alarm]:
+    """Every detector's findings, one alarm a detector and concurrency."""
+    levels = [_level(concurrency, run) for concurrency in _concurrencies(run)]
+    asked = [detector for detector in DETECTORS if detector.asked_of(case)]
+    return _first_of_each(
+        [
+            Alarm(name, level.concurrency, detail)
+            for level in levels
+            for detector in asked
+            for name, detail in detector.find(level)
+        ]
+    )
+
+
+def _concurrencies(run: RunEvidence) -> list[int]:
+    of_levels = [level["concurrency"] for level in run.run["levels"]] if run.run is not None else []
+    return sorted({*of_levels, *(answer.concurrency for answer in run.answers)})
+
+
+def _level(concurrency: int, run: RunEvidence) -> LevelEvidence:
+    answers = [answer for answer in run.answers if answer.concurrency == concurrency]
+    before = {answer.key: answer for answer in run.clean if answer.concurrency == concurrency and answer.sound}
+    levels = (
+        next((level for level in (one or {}).get("levels", ()) if level["concurrency"] == concurrency), None)
+        for one in (run.run, run.clean_run)
+    )
+    return LevelEvidence(
+        concurrency,
+        answers,
+        [(answer, before[answer.key]) for answer in answers if answer.sound and answer.key in before],
+        [one for one in run.differences if one.concurrency == concurrency],
+        *levels,
+        run.score,
+        run.wer_limit,
+    )
+
+
+Found = Iterator[tuple[str, str]]
+
+
+def _failures(level: LevelEvidence) -> Found:
+    """Failed requests, by the kind of their error."""
+    for answer in level.answers:
         if answer.error is not None:
             kind, message = answer.error
-            found.append(Alarm(kind, concurrency, f"{answer.request_id}: {message}"))
-        found += [Alarm(fault, concurrency, answer.request_id) for fault in answer.faults]
-    return found
+            yield kind, f"{answer.request_id}: {message}"
 
 
-def _words(concurrency: int, level: Sequence[Answer], score: Score, wer_limit: float) -> list[Alarm]:
-    """WER over what could be heard: a failed or empty answer is somebody else's finding."""
-    scores = [score(answer) for answer in level if answer.sound]
+def _faults_of_the_audio(level: LevelEvidence) -> Found:
+    for answer in level.answers:
+        for fault in answer.faults:
+            yield fault, answer.request_id
+
+
+def _words(level: LevelEvidence) -> Found:
+    """WER over what could be heard: a failed or empty answer is another detector's finding."""
+    scores = [level.score(answer) for answer in level.answers if answer.sound]
     corpus = score_corpus("", scores)
-    if corpus.wer is None or corpus.wer <= wer_limit:
-        return []
+    if corpus.wer is None or corpus.wer <= level.wer_limit:
+        return
     worst = max(scores, key=lambda one: one.wer or 0.0)
-    return [
-        Alarm(
-            "wer",
-            concurrency,
-            f"WER {corpus.wer:.0%} over {corpus.utterances} utterances; {worst.request_id} asked for "
-            f"{worst.reference_normal!r}, spoke {worst.hypothesis_normal!r}",
-        )
-    ]
+    yield (
+        "wer",
+        f"WER {corpus.wer:.0%} over {corpus.utterances} utterances; {worst.request_id} asked for "
+        f"{worst.reference_normal!r}, spoke {worst.hypothesis_normal!r}",
+    )
 
 
-def _of_run(run: Mapping[str, Any] | None) -> list[Alarm]:
-    """What the run's own cross-talk and parity checks made of its levels."""
-    found = []
-    for level in run["levels"] if run is not None else []:
-        for detector, codes in (("cross_talk", CROSS_TALK_CODES), ("parity", PARITY_CODES)):
-            reason = next((reason for reason in reasons_of(level) if reason.code in codes), None)
-            if reason is not None:
-                found.append(Alarm(detector, level["concurrency"], str(reason)))
-    return found
+def _length(level: LevelEvidence) -> Found:
+    now_s, then_s = (sum(pair[side].audio_s or 0.0 for pair in level.pairs) for side in (0, 1))
+    if then_s and abs(now_s / then_s - 1) > LENGTH_TOLERANCE:
+        yield "length", f"{now_s / then_s - 1:+.1%} audio for the same sentences"
 
 
-def _other_answers(concurrency: int, comparisons: Sequence[Comparison]) -> list[Alarm]:
+def _later(level: LevelEvidence) -> Found:
+    now = [now.ttfp_ms for now, _ in level.pairs if now.ttfp_ms is not None]
+    then = [then.ttfp_ms for _, then in level.pairs if then.ttfp_ms is not None]
+    if now and then and min(now) > TTFP_FACTOR * statistics.median(then):
+        yield "ttfp", f"TTFP {min(now):.0f} ms at best, clean median {statistics.median(then):.0f} ms"
+
+
+def _stalls(level: LevelEvidence) -> Found:
+    stalled = [now for now, then in level.pairs if (now.stall_s or 0.0) > (then.stall_s or 0.0) + STALL_MORE_S]
+    if level.pairs and 2 * len(stalled) >= len(level.pairs):
+        yield "stalls", f"{len(stalled)} of {len(level.pairs)} requests stall longer"
+
+
+def _other_answers(level: LevelEvidence) -> Found:
     """Answers that are not those of the clean server to the same requests, with the place of the first difference."""
-    different = [one for one in comparisons if one.equal is False]
+    different = [one for one in level.differences if one.equal is False]
     if not different:
-        return []
+        return
     first = different[0]
     where = [
         f"{name} {value}"
@@ -116,54 +183,42 @@ def _other_answers(concurrency: int, comparisons: Sequence[Comparison]) -> list[
     if not where and first.at_s is not None:
         where.append(f"{first.at_s:.2f} s")
     place = f" from {', '.join(where)} on" if where else ""
-    detail = f"{len(different)} of {len(comparisons)} answers are not those of the clean server, such as "
-    return [Alarm("parity", concurrency, f"{detail}{first.request_id}{place}")]
+    detail = f"{len(different)} of {len(level.differences)} answers are not those of the clean server, such as "
+    yield "parity", f"{detail}{first.request_id}{place}"
 
 
-Pairs = Sequence[tuple[Answer, Answer]]
+def _own_checks(level: LevelEvidence) -> Found:
+    """What the run's own cross-talk and parity checks made of the level."""
+    for detector, codes in (("cross_talk", CROSS_TALK_CODES), ("parity", PARITY_CODES)):
+        reasons = reasons_of(level.level) if level.level is not None else ()
+        if (reason := next((reason for reason in reasons if reason.code in codes), None)) is not None:
+            yield detector, str(reason)
 
 
-def _pairs(concurrency: int, level: Sequence[Answer], clean: Sequence[Answer]) -> Pairs:
-    """Sound answers with the clean server's to the same requests."""
-    before = {answer.key: answer for answer in clean if answer.concurrency == concurrency and answer.sound}
-    return [(answer, before[answer.key]) for answer in level if answer.sound and answer.key in before]
+def _slower(level: LevelEvidence) -> Found:
+    """Far less audio per second than in the clean run."""
+    now, then = (one and one["metrics"]["audio_per_s"]["mean"] for one in (level.level, level.clean_level))
+    if now is not None and then is not None and now < SLOWER * then:
+        yield "audio_per_s", f"{now:.2f} audio-s/s, clean {then:.2f}"
 
 
-def _length(concurrency: int, pairs: Pairs) -> list[Alarm]:
-    now_s, then_s = sum(now.audio_s or 0.0 for now, _ in pairs), sum(then.audio_s or 0.0 for _, then in pairs)
-    if not then_s or abs(now_s / then_s - 1) <= LENGTH_TOLERANCE:
-        return []
-    return [Alarm("length", concurrency, f"{now_s / then_s - 1:+.1%} audio for the same sentences")]
+def _is_of_speed(case: Case) -> bool:
+    """With anything but a speed fault, whose audio is right, a comparison of times would mean nothing."""
+    return case.kind == "speed"
 
 
-def _stalls(concurrency: int, pairs: Pairs) -> list[Alarm]:
-    stalled = [now for now, then in pairs if (now.stall_s or 0.0) > (then.stall_s or 0.0) + STALL_MORE_S]
-    if not pairs or 2 * len(stalled) < len(pairs):
-        return []
-    return [Alarm("stalls", concurrency, f"{len(stalled)} of {len(pairs)} requests stall longer")]
-
-
-def _later(concurrency: int, pairs: Pairs) -> list[Alarm]:
-    now = [now.ttfp_ms for now, _ in pairs if now.ttfp_ms is not None]
-    then = [then.ttfp_ms for _, then in pairs if then.ttfp_ms is not None]
-    if not now or not then or min(now) <= TTFP_FACTOR * statistics.median(then):
-        return []
-    return [
-        Alarm("ttfp", concurrency, f"TTFP {min(now):.0f} ms at best, clean median {statistics.median(then):.0f} ms")
-    ]
-
-
-def slower(run: Mapping[str, Any] | None, clean: Mapping[str, Any] | None) -> list[Alarm]:
-    """Levels with far less audio per second than the clean run of the same sentences."""
-    if run is None or clean is None:
-        return []
-    rates = {level["concurrency"]: level["metrics"]["audio_per_s"]["mean"] for level in clean["levels"]}
-    found = []
-    for level in run["levels"]:
-        now, then = level["metrics"]["audio_per_s"]["mean"], rates.get(level["concurrency"])
-        if now is not None and then is not None and now < SLOWER * then:
-            found.append(Alarm("audio_per_s", level["concurrency"], f"{now:.2f} audio-s/s, clean {then:.2f}"))
-    return found
+DETECTORS = (
+    Detector(tuple(ERROR_KINDS), _failures),
+    Detector(INVALID_REASONS, _faults_of_the_audio),
+    Detector(("wer",), _words),
+    Detector(("length",), _length),
+    Detector(("ttfp",), _later, _is_of_speed),
+    Detector(("stalls",), _stalls, _is_of_speed),
+    Detector(("parity",), _other_answers),
+    Detector(("cross_talk", "parity"), _own_checks),
+    Detector(("audio_per_s",), _slower, lambda case: "audio_per_s" in case.expected),
+)
+"""To add one: its function above, and its line here."""
 
 
 def _first_of_each(found: Sequence[Alarm]) -> list[Alarm]:

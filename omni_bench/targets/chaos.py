@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from omni_bench.records.config import TargetConfig
@@ -53,7 +53,7 @@ class ChaosTarget:
         except BaseException:
             self.stop()
             raise
-        chaos = {**asdict(fault), "whom": fault.whom, "upstream": info.base_url}
+        chaos = {**fault.as_dict(), "upstream": info.base_url}
         return replace(info, base_url=self.base_url, chaos=chaos)
 
     def _is_ready(self) -> bool:

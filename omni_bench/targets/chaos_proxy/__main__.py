@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from omni_bench.errors import ConfigError, OmniBenchError
 from omni_bench.load.clients.urls import url_problem
 from omni_bench.subprocesses import LISTENING_ON, port, process_id, wait_for_end
-from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, WireFault
+from omni_bench.targets.chaos_proxy.catalogue import STALL_S, WIRE_FAULTS, WireFault
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy, serving
-from omni_bench.targets.chaos_proxy.streams import STALL_S
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 

@@ -21,7 +21,7 @@ from omni_bench.load.clients.session import READ_BUFFER_BYTES, WebSocket, withou
 from omni_bench.load.clients.units import Codec, Units, units_of
 from omni_bench.load.clients.urls import server_root
 from omni_bench.load.clients.wire_form import WireForm
-from omni_bench.targets.chaos_proxy.catalogue import CRASH_IN_FLIGHT, WireFault
+from omni_bench.targets.chaos_proxy.catalogue import STALL_S, Answer, StreamCutError, WireFault
 from omni_bench.targets.chaos_proxy.passing import (
     CONNECT_TIMEOUT_S,
     MADE_ANEW,
@@ -36,7 +36,6 @@ from omni_bench.targets.chaos_proxy.passing import (
     to_pass_on,
 )
 from omni_bench.targets.chaos_proxy.sockets import relay
-from omni_bench.targets.chaos_proxy.streams import STALL_S, StreamCutError, transform
 from omni_bench.targets.chaos_proxy.swap import StreamSwap
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
@@ -96,15 +95,15 @@ class ChaosProxy:
         hit = self._fault.hits(self._speech_requests)
         self._in_flight += 1
         try:
-            if self._fault.name == "crash_at_c3":
-                hit = self._in_flight >= CRASH_IN_FLIGHT
+            if self._fault.crashes:
+                hit = self._in_flight >= self._fault.min_concurrency
                 if hit:
                     self._say_hit(request)
                     self._on_crash()
-            elif self._fault.name == "http_500" and hit:
+            elif self._fault.status is not None and hit:
                 await request.read()  # what is unread would be taken for the next request
                 self._say_hit(request)
-                return error_response(500, "injected fault: http_500", "injected")
+                return error_response(self._fault.status, f"injected fault: {self._fault.name}", "injected")
             if forms[0].is_socket:
                 return await self._relay(request, forms[0], hit and self._fits(request, forms[0]))
             return await self._forward(request, forms if hit else [])
@@ -119,7 +118,7 @@ class ChaosProxy:
         def broken(units: Units) -> Units:
             return self._broken(request, form, codec, units, DEFAULT_SAMPLE_RATE_HZ) if hit else units
 
-        swaps = hit and self._fault.name == "swap_streams"
+        swaps = hit and self._fault.swaps
         return await relay(request, self._session, self._upstream, codec, broken, one_answer=swaps)
 
     async def _forward(self, request: web.Request, forms: Sequence[WireForm]) -> web.StreamResponse:
@@ -145,7 +144,7 @@ class ChaosProxy:
         still_read = False
         try:
             response = await self._answer(request, answer, form if hit else None)
-            still_read = hit and self._fault.name == "swap_streams"  # for the other one of a pair
+            still_read = hit and self._fault.swaps  # for the other one of a pair
         finally:
             if not still_read:
                 answer.close()  # nothing to close after a clean end
@@ -156,7 +155,7 @@ class ChaosProxy:
     ) -> web.StreamResponse:
         """Pass an answer on, broken if it is of a wire form that is to be."""
         chunks = chunks_of(answer)
-        changed = form is not None and self._fault.name != "crash_at_c3"
+        changed = form is not None and not self._fault.crashes
         if changed:
             chunks = self._changed(request, answer, form, chunks)
         response = web.StreamResponse(
@@ -193,12 +192,12 @@ class ChaosProxy:
 
     def _broken(self, request: web.Request, form: WireForm, codec: Codec, units: Units, rate_hz: int) -> Units:
         """The units of an answer as the fault has it."""
-        if self._fault.name == "swap_streams":  # says itself who is hit
+        if self._fault.swaps:  # says itself who is hit
             return self._swaps.setdefault(form.name, StreamSwap()).exchange(units, request_id(request))
-        if self._fault.name == "crash_at_c3":
+        if self._fault.damage is None:
             return units
         self._say_hit(request)
-        return transform(self._fault.name, codec, stall_s=self._stall_s, sample_rate_hz=rate_hz)(units)
+        return self._fault.damage(units, Answer(codec, self._stall_s, rate_hz))
 
     def _fits(self, request: web.Request, form: WireForm) -> bool:
         if not self._fault.fits(form.name):

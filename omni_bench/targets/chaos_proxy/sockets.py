@@ -13,6 +13,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from yarl import URL
 
 from omni_bench.load.clients.units import Codec, Units, Wire, units_of
+from omni_bench.targets.chaos_proxy.catalogue import StreamCutError
 from omni_bench.targets.chaos_proxy.passing import (
     MADE_ANEW,
     MAX_BODY_BYTES,
@@ -22,7 +23,6 @@ from omni_bench.targets.chaos_proxy.passing import (
     request_id,
     to_pass_on,
 )
-from omni_bench.targets.chaos_proxy.streams import StreamCutError
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 

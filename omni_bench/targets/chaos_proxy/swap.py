@@ -10,7 +10,7 @@ from enum import Enum
 import aiohttp
 
 from omni_bench.load.clients.units import Unit, Units
-from omni_bench.targets.chaos_proxy.streams import StreamCutError
+from omni_bench.targets.chaos_proxy.catalogue import StreamCutError
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 

@@ -9,7 +9,8 @@ import pytest
 from omni_bench.accuracy.parity.compare import Comparison
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.records.invalid_reason import Code, InvalidReason
-from omni_bench.selftest.detectors import alarms_of, slower
+from omni_bench.selftest.cases import NEEDS_AB, Case, all_faults
+from omni_bench.selftest.detectors import DETECTORS, RunEvidence, alarms_of
 from omni_bench.selftest.evidence import Answer
 
 TEXT = "The moon looked huge above the trees."
@@ -48,8 +49,9 @@ def names(alarms):
     return sorted((alarm.detector, alarm.concurrency) for alarm in alarms)
 
 
-def detect(answers, clean=(), heard=TEXT, run=None, differences=(), timed=True):
-    return alarms_of(run, answers, clean, differences, hears(heard), wer_limit=0.15, timed=timed)
+def detect(answers, clean=(), heard=TEXT, run=None, differences=(), kind="speed", clean_run=None, expected=()):
+    evidence = RunEvidence(run, answers, clean_run, clean, differences, hears(heard), wer_limit=0.15)
+    return alarms_of(Case("some_fault", kind, "what", expected, 1, ()), evidence)
 
 
 def test_a_sound_answer_that_equals_the_clean_one_raises_nothing(answer):
@@ -102,7 +104,7 @@ def test_first_audio_must_be_late_for_every_request(answer):
     clean = [answer("c4-0000"), answer("c4-0001")]
     assert names(detect(late, clean)) == [("ttfp", 4)]
     assert detect([late[0], clean[1]], clean) == []
-    assert detect(late, clean, timed=False) == []
+    assert detect(late, clean, kind="model") == []
 
 
 def test_stalls_of_half_of_the_requests(answer):
@@ -128,7 +130,15 @@ def test_what_the_run_says_of_its_own_cross_talk_and_parity(answer):
 
 
 def test_slower_than_the_clean_run():
-    assert names(slower(run_json(3.0), run_json(6.0))) == [("audio_per_s", 4)]
-    assert slower(run_json(5.0), run_json(6.0)) == []
-    assert slower(run_json(None), run_json(6.0)) == []
-    assert slower(None, run_json(6.0)) == []
+    def slower(now, then=6.0, expected=("audio_per_s",)):
+        return detect([], run=now and run_json(*now), clean_run=run_json(then), expected=expected)
+
+    assert names(slower([3.0])) == [("audio_per_s", 4)]
+    assert slower([5.0]) == slower([None]) == slower(None) == slower([3.0], None) == []
+    assert slower([3.0], expected=("stalls",)) == [], "other faults may be slow too"
+
+
+def test_every_fault_names_detectors_that_there_are():
+    names = {NEEDS_AB, *(name for detector in DETECTORS for name in detector.names)}
+    for case in all_faults():
+        assert case.expected and set(case.expected) <= names, case.name

@@ -15,9 +15,8 @@ from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.session import open_session
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.timeline import RequestError
-from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, SOME_CHUNKS, WIRE_FAULTS
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy, serving
-from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, SOME_CHUNKS
 from omni_bench.targets.probe import free_port, get
 
 

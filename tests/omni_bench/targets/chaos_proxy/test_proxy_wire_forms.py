@@ -21,10 +21,9 @@ from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.records.plan import PlannedRequest
-from omni_bench.targets.chaos_proxy import streams
-from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
+from omni_bench.targets.chaos_proxy import catalogue
+from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, WIRE_FAULTS, faults_of
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
-from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES
 from reference_impl.http.framing import wav_header
 
 RATE_HZ = 24_000
@@ -298,7 +297,7 @@ TOGETHER = ("crash_at_c3", "swap_streams")
 
 @pytest.mark.parametrize(("server", "fault"), [pair for pair in PAIRS if pair[1] not in TOGETHER])
 async def test_one_request_is_broken_as_announced(server, fault, monkeypatch):
-    monkeypatch.setattr(streams, "DRIP_PAUSE_S", 0.0)
+    monkeypatch.setattr(catalogue, "DRIP_PAUSE_S", 0.0)
     async with bench(server, fault) as at:
         timeline, audio = await at.ask(options=IMPATIENT if fault == "stall" else OPTIONS)
         found = noticed(timeline, audio)

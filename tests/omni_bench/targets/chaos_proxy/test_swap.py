@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from omni_bench.load.clients.units import Unit
-from omni_bench.targets.chaos_proxy.streams import StreamCutError
+from omni_bench.targets.chaos_proxy.catalogue import StreamCutError
 from omni_bench.targets.chaos_proxy.swap import QUEUE_UNITS, StreamSwap
 
 

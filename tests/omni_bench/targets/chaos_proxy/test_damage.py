@@ -6,8 +6,8 @@ import pytest
 
 from omni_bench.load.clients.openai_speech import SampleCodec
 from omni_bench.load.clients.units import Unit
-from omni_bench.targets.chaos_proxy import streams
-from omni_bench.targets.chaos_proxy.streams import DRIP_BYTES, StreamCutError, transform
+from omni_bench.targets.chaos_proxy import catalogue
+from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, WIRE_FAULTS, Answer, StreamCutError
 from reference_impl.http.framing import wav_header
 
 
@@ -23,10 +23,9 @@ async def given(*chunks):
 
 
 async def out(name, *chunks, stall_s=0.0):
-    change = transform(name, Codec(), stall_s=stall_s, sample_rate_hz=24_000)
     got = []
     try:
-        async for unit in change(given(*chunks)):
+        async for unit in WIRE_FAULTS[name].damage(given(*chunks), Answer(Codec(), stall_s, 24_000)):
             got.append(unit.wire)
     except StreamCutError:
         got.append("cut")
@@ -63,7 +62,7 @@ TEXT, END, OVER = Unit(b"text", own=True), Unit(b"end", ends=True), Unit(b"over"
     ],
 )
 async def test_streams(name, chunks, expected, monkeypatch):
-    monkeypatch.setattr(streams, "HEADER_EARLY_S", 0.0)
+    monkeypatch.setattr(catalogue, "HEADER_EARLY_S", 0.0)
     assert await out(name, *chunks) == expected
 
 
@@ -107,7 +106,7 @@ async def test_what_makes_odd_is_odd():
 
 
 async def test_a_drip_ends(monkeypatch):
-    monkeypatch.setattr(streams, "DRIP_PAUSE_S", 0.0)
+    monkeypatch.setattr(catalogue, "DRIP_PAUSE_S", 0.0)
     first, second = bytes(DRIP_BYTES - 10), bytes(range(30))
     got = await out("slow_drip", first, second, C)
     assert [len(chunk) for chunk in got] == [1] * DRIP_BYTES + [20, len(C)]
@@ -120,14 +119,14 @@ async def test_a_stall_comes_after_some_audio(monkeypatch):
     async def sleep(seconds):
         slept.append((seconds, list(got)))
 
-    monkeypatch.setattr(streams.asyncio, "sleep", sleep)
+    monkeypatch.setattr(catalogue.asyncio, "sleep", sleep)
     got = []
-    async for unit in transform("stall", Codec(), stall_s=30.0, sample_rate_hz=24_000)(given(A, B, C)):
+    async for unit in WIRE_FAULTS["stall"].damage(given(A, B, C), Answer(Codec(), 30.0, 24_000)):
         got.append(unit.wire)
     assert slept == [(30.0, [A, B])]
 
 
-@pytest.mark.parametrize("name", ["crash_at_c3", "http_500", "swap_streams", "nonsense"])
-def test_what_is_no_fault_of_one_stream(name):
-    with pytest.raises(KeyError):
-        transform(name, Codec(), stall_s=1.0, sample_rate_hz=24_000)
+def test_every_fault_does_one_thing():
+    for fault in WIRE_FAULTS.values():
+        does = [fault.damage is not None, fault.status is not None, fault.swaps, fault.crashes]
+        assert does.count(True) == 1, fault.name
