@@ -15,13 +15,6 @@ KINDS = (CLEAN, "model", "speed", "wire")
 NEEDS_AB = "ab"
 """Detector of small slowdowns: a verdict over interleaved pairs of runs. A self-test of single runs has none."""
 
-OVERRIDES = {
-    "ref_bleed": ("client.send_reference=true",),  # without a reference there is nothing to bleed
-    # babble up to the cap: room for three times the speaking time, and not for a minute of it
-    "stop_missed": ("reference.max_seq_len=176", "load.requests_per_level=2"),
-}
-"""What a fault needs beyond its switch."""
-
 
 @dataclass(frozen=True)
 class Case:
@@ -60,7 +53,7 @@ def all_faults() -> list[Case]:
             fault.what,
             fault.detectors,
             fault.min_concurrency,
-            (f"reference.fault={fault.name}", *OVERRIDES.get(fault.name, ())),
+            (f"reference.fault={fault.name}", *fault.overrides),
             fault.source,
         )
         for fault in FAULTS.values()

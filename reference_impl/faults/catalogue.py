@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from omni_bench.errors import ConfigError
 
 MODEL, SPEED = "model", "speed"
-DETECTORS = (
-    "wer", "parity", "cross_talk", "runaway", "empty", "clicks", "trailing_audio", "repeated_audio", "length", "ttfp",
-    "stalls", "audio_per_s", "ab",
-)  # fmt: skip
+PREDICTOR, BATCH, CODE2WAV, CHUNKS, ENGINE = "predictor", "batch", "code2wav", "chunks", "engine"
+"""Where a mistake can be: one of the stages of an engine, the strategy of the code predictor, the engine itself."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,10 @@ class Fault:
     """One entry of the catalogue.
 
     ``kind``: ``model`` (the audio is wrong) or ``speed`` (the audio is right). ``detectors``: of
-    DETECTORS, those that were named in advance. ``min_concurrency``: requests in flight from
-    which it shows. ``source``: the public report it was learned from.
+    the self-test (:mod:`omni_bench.selftest.detectors`), those that were named in advance, or ``ab``.
+    ``min_concurrency``: requests in flight from which it shows. ``source``: the public report it was learned from.
+    ``stage`` is replaced by ``code``, a name in a module of this package, which is loaded when it is asked for.
+    ``overrides``: KEY=VALUE that it needs in the self-test, beside its switch.
     """
 
     name: str
@@ -29,6 +29,9 @@ class Fault:
     detectors: tuple[str, ...]
     min_concurrency: int
     source: str
+    stage: str
+    code: str
+    overrides: tuple[str, ...] = ()
 
 
 FAULTS: dict[str, Fault] = {
@@ -41,6 +44,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity"),
             2,
             "vllm-omni PR 2012, root cause 1",
+            PREDICTOR,
+            ".predictor:SharedProjectionBuffer",
         ),
         Fault(
             "broadcast_add",
@@ -49,6 +54,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity"),
             2,
             "vllm-omni PR 2012, root cause 2",
+            BATCH,
+            ".batches:BroadcastBatch",
         ),
         Fault(
             "noncausal_mask",
@@ -57,6 +64,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity"),
             1,
             "vllm-omni PR 2012, review",
+            PREDICTOR,
+            ".predictor:NonCausalWindow",
         ),
         Fault(
             "stale_rows",
@@ -65,6 +74,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity"),
             1,
             "vllm-omni PR 1913, review",
+            PREDICTOR,
+            ".predictor:StaleRows",
         ),
         Fault(
             "pinned_alias",
@@ -73,6 +84,8 @@ FAULTS: dict[str, Fault] = {
             ("cross_talk", "wer"),
             2,
             "vllm-omni PR 3164, review",
+            CODE2WAV,
+            ".audio:PinnedAliasWorker",
         ),
         Fault(
             "payload_view",
@@ -81,6 +94,8 @@ FAULTS: dict[str, Fault] = {
             ("cross_talk", "wer"),
             2,
             "vllm-omni PR 3164, review",
+            CODE2WAV,
+            ".audio:PayloadViewWorker",
         ),
         Fault(
             "graph_rng",
@@ -89,6 +104,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity", "runaway"),
             1,
             "vllm-omni PR 2012, review",
+            BATCH,
+            ".batches:FrozenRandomBatch",
         ),
         Fault(
             "graph_pool",
@@ -97,6 +114,8 @@ FAULTS: dict[str, Fault] = {
             ("wer", "parity"),
             2,
             "vllm-omni PR 2059",
+            PREDICTOR,
+            ".predictor:SharedGraphPool",
         ),
         Fault(
             "lost_left_context",
@@ -105,6 +124,8 @@ FAULTS: dict[str, Fault] = {
             ("clicks", "wer"),
             1,
             "vllm-omni PR 1945",
+            CODE2WAV,
+            ".audio:LostContextWorker",
         ),
         Fault(
             "neighbour_slot",
@@ -113,6 +134,8 @@ FAULTS: dict[str, Fault] = {
             ("cross_talk",),
             2,
             "vllm-omni issues 4415, 4664",
+            ENGINE,
+            ".engines:NeighbourSlotEngine",
         ),
         Fault(
             "ref_bleed",
@@ -121,6 +144,9 @@ FAULTS: dict[str, Fault] = {
             ("cross_talk",),
             2,
             "sglang-omni issue 350",
+            ENGINE,
+            ".engines:ReferenceBleedEngine",
+            ("client.send_reference=true",),  # without a reference there is nothing to bleed
         ),
         Fault(
             "padding_tail",
@@ -129,6 +155,8 @@ FAULTS: dict[str, Fault] = {
             ("length", "trailing_audio", "repeated_audio"),
             1,
             "vllm-omni issue 4466",
+            CODE2WAV,
+            ".audio:PaddingTailWorker",
         ),
         Fault(
             "stop_missed",
@@ -137,6 +165,10 @@ FAULTS: dict[str, Fault] = {
             ("runaway",),
             1,
             "vllm-omni issue 5889",
+            BATCH,
+            ".batches:EndlessBatch",
+            # babble up to the cap: room for three times the speaking time, and not for a minute of it
+            ("reference.max_seq_len=176", "load.requests_per_level=2"),
         ),
         Fault(
             "empty_ok",
@@ -145,6 +177,8 @@ FAULTS: dict[str, Fault] = {
             ("empty",),
             1,
             "vllm-omni PR 3071, issue 4963",
+            CODE2WAV,
+            ".audio:NoSamplesWorker",
         ),
         Fault(
             "host_roundtrip",
@@ -153,6 +187,8 @@ FAULTS: dict[str, Fault] = {
             ("ab",),
             1,
             "vllm-omni PR 1985",
+            PREDICTOR,
+            ".predictor:HostRoundTrip",
         ),
         Fault(
             "slow_attribute",
@@ -161,6 +197,8 @@ FAULTS: dict[str, Fault] = {
             ("ab",),
             1,
             "vllm-omni PR 1982",
+            PREDICTOR,
+            ".predictor:SlowAttribute",
         ),
         Fault(
             "serial_predictor",
@@ -169,6 +207,8 @@ FAULTS: dict[str, Fault] = {
             ("audio_per_s", "ab"),
             4,
             "the design before batching",
+            BATCH,
+            ".batches:SerialBatch",
         ),
         Fault(
             "late_first_chunk",
@@ -177,6 +217,8 @@ FAULTS: dict[str, Fault] = {
             ("ttfp",),
             1,
             "vllm-omni PR 1930",
+            CHUNKS,
+            ".engines:steady_chunks",
         ),
         Fault(
             "bursty_chunks",
@@ -185,6 +227,8 @@ FAULTS: dict[str, Fault] = {
             ("stalls",),
             1,
             "vllm-omni issues 2562, 4913",
+            CODE2WAV,
+            ".audio:BurstyWorker",
         ),
         Fault(
             "longer_audio",
@@ -193,9 +237,29 @@ FAULTS: dict[str, Fault] = {
             ("length",),
             1,
             "vllm-omni PR 3071, discussion",
+            CODE2WAV,
+            ".audio:LongerWorker",
         ),
-        Fault("slow_5", SPEED, "every step takes 5 % longer", ("ab",), 1, "the smallest slowdown worth a verdict"),
-        Fault("slow_8", SPEED, "every step takes 8 % longer", ("ab",), 1, "a slowdown that a verdict must not miss"),
+        Fault(
+            "slow_5",
+            SPEED,
+            "every step takes 5 % longer",
+            ("ab",),
+            1,
+            "the smallest slowdown worth a verdict",
+            BATCH,
+            ".batches:SlowBatch",
+        ),
+        Fault(
+            "slow_8",
+            SPEED,
+            "every step takes 8 % longer",
+            ("ab",),
+            1,
+            "a slowdown that a verdict must not miss",
+            BATCH,
+            ".batches:SlowBatch",
+        ),
     )
 }
 

@@ -8,18 +8,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine.chunking import ChunkSchedule
 from reference_impl.engine.code2wav_worker import AudioJob
-from reference_impl.engine.decode_batch import DecodeBatch, NewStrategy, chosen_strategy
+from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.request_state import RequestState
 from reference_impl.engine.stages import Stages
 from reference_impl.engine_api import AudioChunk, Event, SpeechRequest
-from reference_impl.faults import audio, batches, predictor
-from reference_impl.faults.catalogue import fault_called, slow_percent
+from reference_impl.faults.catalogue import ENGINE, PREDICTOR, fault_called, slow_percent
 from reference_impl.settings import ServerSettings
 
 log = logging.getLogger("reference_impl.faults")
@@ -103,40 +103,14 @@ def steady_chunks(settings: ServerSettings, frame_s: float) -> ChunkSchedule:
     return ChunkSchedule(settings.chunk_frames, settings.chunk_frames, frame_s)
 
 
-def _predictor(make: NewStrategy) -> dict[str, Any]:
-    return {"batch": partial(DecodeBatch, new_strategy=make)}
-
-
-STAGES: dict[str, dict[str, Any]] = {
-    "shared_proj_buf": _predictor(lambda p, settings, active: predictor.SharedProjectionBuffer(p, active)),
-    "noncausal_mask": _predictor(lambda p, settings, active: predictor.NonCausalWindow(p, settings.max_batch)),
-    "stale_rows": _predictor(lambda p, settings, active: predictor.StaleRows(p, settings.max_batch)),
-    "graph_pool": _predictor(lambda p, settings, active: predictor.SharedGraphPool(p, settings.max_batch, active)),
-    "host_roundtrip": _predictor(lambda *given: predictor.HostRoundTrip(chosen_strategy(*given))),
-    "slow_attribute": _predictor(lambda p, *more: predictor.SlowAttribute(chosen_strategy(p, *more), p)),
-    "broadcast_add": {"batch": batches.BroadcastBatch},
-    "graph_rng": {"batch": batches.FrozenRandomBatch},
-    "serial_predictor": {"batch": batches.SerialBatch},
-    "stop_missed": {"batch": batches.EndlessBatch},
-    "pinned_alias": {"code2wav": audio.PinnedAliasWorker},
-    "payload_view": {"code2wav": audio.PayloadViewWorker},
-    "lost_left_context": {"code2wav": audio.LostContextWorker},
-    "padding_tail": {"code2wav": audio.PaddingTailWorker},
-    "empty_ok": {"code2wav": audio.NoSamplesWorker},
-    "bursty_chunks": {"code2wav": audio.BurstyWorker},
-    "longer_audio": {"code2wav": audio.LongerWorker},
-    "late_first_chunk": {"chunks": steady_chunks},
-}
-"""Fields of :class:`Stages` by the name of the fault."""
-
-ENGINES: dict[str, type[Engine]] = {"neighbour_slot": NeighbourSlotEngine, "ref_bleed": ReferenceBleedEngine}
-"""Mistakes of the engine itself."""
-
-
 def with_fault(name: str, stages: Stages) -> tuple[type[Engine], Stages]:
     """The class and the stages of an engine with the fault ``name``; logs a warning. Raises ConfigError if unknown."""
-    fault = fault_called(name)
-    percent = slow_percent(name)
-    broken = {"batch": partial(batches.SlowBatch, share=percent / 100)} if percent else STAGES.get(name, {})
+    fault, percent = fault_called(name), slow_percent(name)
+    module, _, attribute = fault.code.partition(":")
+    code = getattr(import_module(module, __package__), attribute)
     log.warning("FAULT INJECTED: %s - %s", fault.name, fault.what)
-    return ENGINES.get(name, Engine), replace(stages, **broken, fault=name)
+    if fault.stage == ENGINE:
+        return code, replace(stages, fault=name)
+    if fault.stage == PREDICTOR:
+        return Engine, replace(stages, batch=partial(DecodeBatch, new_strategy=code), fault=name)
+    return Engine, replace(stages, fault=name, **{fault.stage: partial(code, share=percent / 100) if percent else code})

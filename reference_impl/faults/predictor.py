@@ -1,8 +1,8 @@
 """Mistakes in the code predictor's loop: strategies that compute with the wrong memory, mask or cost.
 
-``active``, where a strategy takes it, returns how many of the rows it is given are requests. A
-batch of this engine passes the predictor in one call, so a mistake that in other servers needs
-interleaved calls is rebuilt as what such calls would have read. All are built on the re-prefill
+Each is made as :func:`reference_impl.engine.decode_batch.chosen_strategy` makes one; ``active`` returns how many of the
+rows it is given are requests. A batch of this engine passes the predictor in one call, so a mistake that in other
+servers needs interleaved calls is rebuilt as what such calls would have read. All are built on the re-prefill
 strategies, which those servers use; codes differ from ``kv_cache`` by rounding only.
 """
 
@@ -13,9 +13,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from reference_impl.engine.decode_batch import chosen_strategy
 from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.kv_cache import Attended, WholeView
-from reference_impl.model.predictor_strategies import FixedWindowStrategy, FrameStrategy, KvCacheStrategy, bucket
+from reference_impl.model.predictor_strategies import FixedWindowStrategy, KvCacheStrategy, bucket
+from reference_impl.settings import ServerSettings
 
 Active = Callable[[], int]
 
@@ -28,7 +30,7 @@ class SharedProjectionBuffer:
     the request that came last. Alone (c = 1) and as the last of a batch a request is clean.
     """
 
-    def __init__(self, predictor: CodePredictor, active: Active):
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
         self._predictor, self._active = predictor, active
         like = predictor.heads
         shape = (predictor.config.num_code_groups, predictor.config.transformer.hidden_size)
@@ -67,6 +69,9 @@ class NonCausalWindow(FixedWindowStrategy):
     at every concurrency, also alone.
     """
 
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
+        super().__init__(predictor, settings.max_batch)
+
     def _run(self, position: int) -> Tensor:
         states = self._predictor.stack(self._inputs, self._predictor.positions, UnmaskedView())
         return states[: self._count, position]
@@ -91,8 +96,8 @@ class StaleRows(FixedWindowStrategy):
     concurrency once the buffer has been used; what is heard depends on earlier requests.
     """
 
-    def __init__(self, predictor: CodePredictor, rows: int):
-        super().__init__(predictor, rows)
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
+        super().__init__(predictor, rows := settings.max_batch)
         like = predictor.heads
         shape = (bucket(rows), self._window, predictor.config.transformer.hidden_size)
         self._buffer = torch.zeros(shape, device=like.device, dtype=like.dtype)
@@ -118,8 +123,8 @@ class SharedGraphPool(KvCacheStrategy):
     the first half reads the second half's. With one request there is one replay: clean at c = 1.
     """
 
-    def __init__(self, predictor: CodePredictor, rows: int, active: Active):
-        super().__init__(predictor, rows)
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
+        super().__init__(predictor, rows := settings.max_batch)
         self._active = active
         like = predictor.heads
         self._pool = torch.zeros(rows, predictor.config.transformer.hidden_size, device=like.device, dtype=like.dtype)
@@ -148,8 +153,8 @@ class HostRoundTrip:
     frame. The values come back bit by bit: the speech does not change.
     """
 
-    def __init__(self, inner: FrameStrategy):
-        self._inner = inner
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
+        self._inner = chosen_strategy(predictor, settings, active)
         self.trips = 0
 
     def start(self, inputs: Tensor) -> Tensor:
@@ -171,8 +176,8 @@ class SlowAttribute:
     ``dtype`` and ``device`` are read at every step, and each reading lists every parameter by name.
     """
 
-    def __init__(self, inner: FrameStrategy, predictor: CodePredictor):
-        self._inner, self._predictor = inner, predictor
+    def __init__(self, predictor: CodePredictor, settings: ServerSettings, active: Active):
+        self._inner, self._predictor = chosen_strategy(predictor, settings, active), predictor
         self.searches = 0
 
     @property
