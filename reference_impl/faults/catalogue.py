@@ -263,9 +263,6 @@ FAULTS: dict[str, Fault] = {
     )
 }
 
-FAULT_NAMES: tuple[str, ...] = tuple(FAULTS)
-
-
 MAX_SLOW_PERCENT = 200
 
 
@@ -284,5 +281,5 @@ def fault_called(name: str) -> Fault:
     if name not in FAULTS and percent is not None:
         return replace(FAULTS["slow_8"], name=name, what=f"every step takes {percent} % longer", source="a chosen one")
     if name not in FAULTS:
-        raise ConfigError(f"reference.fault={name!r} is unknown; valid: null, {', '.join(FAULT_NAMES)}")
+        raise ConfigError(f"reference.fault={name!r} is unknown; valid: null, {', '.join(FAULTS)}")
     return FAULTS[name]

@@ -22,7 +22,7 @@ from omni_bench.records.config import (
 from omni_bench.run.config.validate_client import validate_client, validate_requested
 from omni_bench.run.config.validate_load import validate_open_loop, validate_slo
 from omni_bench.run.config.validate_target import validate_target
-from reference_impl.faults.catalogue import FAULT_NAMES, slow_percent
+from reference_impl.faults.catalogue import FAULTS, slow_percent
 from reference_impl.model.presets import PRESETS
 from reference_impl.settings import (
     BUFFERS,
@@ -184,7 +184,7 @@ def _reference(reference: ServerSettings) -> None:
     if not (math.isfinite(reference.chat_token_ms) and 0 <= reference.chat_token_ms <= MAX_CHAT_TOKEN_MS):
         raise ConfigError(f"reference.chat_token_ms={reference.chat_token_ms}: 0 to {MAX_CHAT_TOKEN_MS:g} ms a token")
     if reference.fault is not None and slow_percent(reference.fault) is None:
-        choice("reference.fault", reference.fault, FAULT_NAMES)
+        choice("reference.fault", reference.fault, tuple(FAULTS))
     if reference.threads is not None:
         _at_least("reference.threads", reference.threads, 1)
 

@@ -285,4 +285,4 @@ WIRE_FAULTS = {fault.name: fault for fault in _FAULTS}
 
 def faults_of(form: str, *, audio: bool = True) -> tuple[str, ...]:
     """The names of the faults that can be injected into the wire form ``form``; ``audio``: whether any is asked for."""
-    return tuple(fault.name for fault in _FAULTS if fault.fits(form) and (audio or not fault.of_audio))
+    return tuple(fault.name for fault in WIRE_FAULTS.values() if fault.fits(form) and (audio or not fault.of_audio))

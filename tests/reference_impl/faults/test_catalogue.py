@@ -18,7 +18,7 @@ from reference_impl.engine.code2wav_worker import AudioWorker
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.stages import Stages, chunk_schedule
-from reference_impl.faults.catalogue import FAULT_NAMES, FAULTS, MODEL, SPEED, fault_called
+from reference_impl.faults.catalogue import FAULTS, MODEL, SPEED, fault_called
 from reference_impl.faults.engines import with_fault
 from reference_impl.http.metrics import ServerMetrics
 from reference_impl.settings import ServerSettings
@@ -55,7 +55,7 @@ def test_an_unknown_name_is_an_error_with_the_valid_ones():
 def test_the_configuration_takes_every_name_and_no_other():
     config = compose(["reference.fault=stale_rows"])
     assert config.reference.fault == "stale_rows"
-    for name in (None, *FAULT_NAMES, "slow_1", "slow_200"):
+    for name in (None, *FAULTS, "slow_1", "slow_200"):
         validate(replace(config, reference=replace(config.reference, fault=name)))
     for name in ("slow_0", "slow_201", "slow_", "slow_05", "slow_8x"):
         with pytest.raises(ConfigError, match=rf"reference\.fault='{name}'.*slow_5"):
