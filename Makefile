@@ -43,9 +43,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-# into site/; a dead link, anchor or placeholder is an error
+# into site/; a dead link, anchor or placeholder is an error (with --quiet mkdocs would not count the warnings)
 docs: $(INSTALLED)
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m reference_impl.official_parity $(PARITY_ARGS)
