@@ -1,7 +1,7 @@
 """How fast an engine speaks: requests through it one after the other in each of c places, without HTTP.
 
 Used by ``omni-bench roofline --measure`` and ``benchmarks/ladder``. Everything between a
-request's text and its last 16-bit sample counts: admission, prefill, steps, Code2Wav, delivery.
+request's text and its last 16-bit sample counts: queue, prefill, steps, Code2Wav, delivery.
 """
 
 from __future__ import annotations

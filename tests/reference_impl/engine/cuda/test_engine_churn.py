@@ -54,7 +54,7 @@ class Mute(AudioWorker):
 
 
 class EagerPrompts:
-    """Prompts that are gathered as for the graphs, and read one by one."""
+    """Prompts that are collected as for the graphs, and prefilled one by one."""
 
     longest = 64
 
