@@ -62,15 +62,21 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     @cached_property
     def entry_points(self) -> dict[str, EntryPoint]:
-        """Those of installed packages, by name. Raises PluginError where two things have the same name."""
+        """Those of installed packages, by name; of two with one name the first, and none with a built-in name."""
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
-            if point.name in self._built_in:
-                raise PluginError(f"{self._whose(point)}: {point.name!r} is the name of a built-in one; uninstall it")
-            if point.name in found and found[point.name].value != point.value:
-                other = self._whose(found[point.name])
-                raise PluginError(f"{self._whose(point)}: {other} has the same name; uninstall one of them")
-            found[point.name] = point
+            if point.name not in self._built_in:
+                found.setdefault(point.name, point)
+        return found
+
+    def clashes(self) -> list[PluginError]:
+        """What installed packages bring in vain, as its name is taken."""
+        found = []
+        for point in entry_points(group=self.group):
+            first = self.entry_points.get(point.name)
+            if first is None or first.value != point.value:
+                taken = "that of a built-in one" if first is None else f"that of the {self._whose(first)}"
+                found.append(PluginError(f"{self._whose(point)} is not used: its name is {taken}"))
         return found
 
     def _load(self, point: EntryPoint) -> Thing:

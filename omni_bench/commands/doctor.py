@@ -12,11 +12,12 @@ import psutil
 
 from omni_bench.datasets.load import list_datasets
 from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_OK, ConfigError, OmniBenchError
+from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.plugins import PluginError
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.run.config.compose import compose, group_options, scenario_folder
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, checked
+from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, TargetKind, checked
 from omni_bench.targets.create import TARGETS
 from omni_bench.targets.launch import NamedServer
 from omni_bench.targets.preflight import installed
@@ -65,11 +66,13 @@ def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
     yield _speaker_encoder()
     yield checked("disk", lambda: _disk(config))
     yield from TARGETS[config.target.kind].findings(config)
-    for name, kind in TARGETS.usable().items():
-        if isinstance(kind, PluginError):
-            yield Finding(NOTE, name, str(kind))
-        elif kind.server is not None and name != config.target.kind:
-            yield _other_server(name, kind.server)
+    for clash in (*FORMS.clashes(), *TARGETS.clashes()):
+        yield Finding(NOTE, "plug-in", str(clash))
+    for name, one in (*FORMS.usable().items(), *TARGETS.usable().items()):
+        if isinstance(one, PluginError):
+            yield Finding(NOTE, name, str(one))
+        elif isinstance(one, TargetKind) and one.server is not None and name != config.target.kind:
+            yield _other_server(name, one.server)
 
 
 def _python() -> Finding:
