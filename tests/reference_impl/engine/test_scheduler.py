@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from reference_impl.engine.chunking import ChunkSchedule
 from reference_impl.engine.request_state import RequestState
-from reference_impl.engine.scheduler import PREFILL_POSITIONS_PER_STEP, PREFILLS_PER_STEP, PrefillGate, WaitingQueue
+from reference_impl.engine.scheduler import (
+    PREFILL_POSITIONS_PER_STEP,
+    PREFILLS_PER_STEP,
+    PrefillGate,
+    Scheduler,
+    WaitingQueue,
+)
 from reference_impl.engine_api import QueueFull, SpeechRequest
 from reference_impl.settings import ServerSettings
 
@@ -128,3 +135,12 @@ def test_prompts_without_a_slot_make_no_full_call():
     queue = queue_of(*(request(str(i), 300) for i in range(4)), slots=8, join_every_frames=3)
     queue.pop()
     assert [queue.may_prefill(7), queue.may_prefill(6)] == [False, True]
+
+
+def test_a_slot_that_is_taken_is_no_place_in_the_queue():
+    batch = SimpleNamespace(batches_prefill=False)
+    scheduler = Scheduler(batch, ServerSettings(max_batch=2, max_queue=1), threading.Condition())
+    scheduler.running += [request("a"), request("b")]
+    scheduler.add(request("c"))
+    with pytest.raises(QueueFull, match="1 requests are waiting; max_queue is 1"):
+        scheduler.add(request("d"))
