@@ -12,11 +12,10 @@ from typing import Any
 
 from omni_bench.accuracy.asr.weights.resolve import describe_judge
 from omni_bench.accuracy.wer import UtteranceScore, score_utterance
-from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
+from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.records.config import RunConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.run.judging import find_judge
-from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import hardware, harness, software
 from omni_bench.run.rejudge import judge_again
@@ -27,11 +26,14 @@ from omni_bench.selftest.judging import Ear
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
 from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
 from omni_bench.selftest.soundness import came_to_its_end, other_fault, other_settings, own_problem, unproven
+from omni_bench.selftest.untimed import Order, beside, one_run
 from omni_bench.targets.create import create_target
 
 PROMPTS = "prompts"
 RUN_JSON = "run.json"
 SHARED_SERVER_LOG = "server.log"
+OWN_EVERY = 4
+"""Every fourth fault in the model is run after those at the wire, by the same process: then both take about as long."""
 
 
 @dataclass(frozen=True)
@@ -106,24 +108,18 @@ def run_selftest(
 def _run_all(
     plan: Plan, jobs: Sequence[_Job], prompts: Path, out: Path, progress: RunProgress, command: Sequence[str]
 ) -> list[_Heard]:
-    """Every job one after another: two at once would disturb each other's timing. One server serves all wire faults."""
-    inside = [job for job in jobs if job.case.kind != "wire"]
-    wire = [job for job in jobs if job.case.kind == "wire"]
-    done: list[_Heard] = []
+    """Every job, in the order of ``jobs``. What is timed (clean server, faults in speed) is run alone, first.
 
-    def go(job: _Job, more: Sequence[str] = ()) -> None:
-        begun = time.monotonic()
-        problem = None
-        config = compose([*plan.overrides(job.repeat, prompts), *job.case.overrides, *more])
-        kept = came_to_its_end(job.folder)
-        if kept and (changed := other_settings(job.folder, config)):
-            raise ConfigError(
-                f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "
-                "go on with the options it was begun with, or choose another folder"
-            )
-        if not kept:
-            shutil.rmtree(job.folder, ignore_errors=True)
-            problem = _one_run(config, job, command)
+    Then the faults in the model, in a process of their own, beside those at the wire, which share one server.
+    """
+    wire = [job for job in jobs if job.case.kind == "wire"]
+    model = [job for job in jobs if job.case.kind == "model"] if wire else []
+    done: dict[Path, _Heard] = {}
+
+    def overrides_of(job: _Job, more: Sequence[str] = ()) -> list[str]:
+        return [*plan.overrides(job.repeat, prompts), *job.case.overrides, *more]
+
+    def note(job: _Job, kept: bool, problem: str | None, duration_s: float) -> None:
         run_json, answers, unreadable = _read(job.folder)
         if unreadable is not None:
             problem = problem or unreadable
@@ -131,30 +127,56 @@ def _run_all(
             problem = None  # that the fault ended the run is a finding
         elif run_json is not None:
             problem = problem or own_problem(run_json)
-        duration_s = run_json["duration_s"] if kept and run_json is not None else time.monotonic() - begun
-        done.append(_Heard(job, run_json, answers, duration_s, problem, kept))
+        if kept and run_json is not None:
+            duration_s = run_json["duration_s"]
+        done[job.folder] = _Heard(job, run_json, answers, duration_s, problem, kept)
         progress.say(
             f"{len(done)}/{len(jobs)} {job.case.name}, run {job.repeat + 1}: "
             + ("kept from before" if kept else f"{duration_s:.0f} s")
         )
 
-    for job in inside:
-        go(job)
+    def go(job: _Job, more: Sequence[str] = ()) -> None:
+        begun = time.monotonic()
+        config = compose(overrides_of(job, more))
+        kept = _is_kept(job, config)
+        problem = None if kept else one_run(config, job.folder, command)
+        note(job, kept, problem, time.monotonic() - begun)
+
+    for job in jobs:
+        if job not in wire and job not in model:
+            go(job)
+    kept = [job for job in model if _is_kept(job, compose(overrides_of(job)))]
+    for job in kept:
+        note(job, True, None, 0.0)
+    left = [job for job in model if job not in kept]
+    elsewhere = [job for number, job in enumerate(left) if number % OWN_EVERY]
+    orders = [Order(tuple(overrides_of(job)), str(job.folder), tuple(command)) for job in elsewhere]
     if wire:
-        with _shared_server(plan, prompts, out) as url:
+        with beside(orders) as answers, _shared_server(plan, prompts, out) as url:
             for job in wire:
                 alone = [] if plan.wire_alone else ["checks.parity_requests=0"]
                 go(job, ["target=external", f"target.url={url}", *alone])
-    return done
+            for job in left[::OWN_EVERY]:
+                go(job)
+            for job, answer in zip(elsewhere, answers, strict=True):
+                note(job, False, answer["problem"], answer["duration_s"])
+    return [done[job.folder] for job in jobs]
 
 
-def _one_run(config: RunConfig, job: _Job, command: Sequence[str]) -> str | None:
-    """Why the run did not come to its end; None if it did (valid or not)."""
-    try:
-        run(config, job.folder, command, quiet=True)
-    except OmniBenchError as error:
-        return str(error).splitlines()[0]
-    return None
+def _is_kept(job: _Job, config: RunConfig) -> bool:
+    """Whether the run is there already; what is left of one that was interrupted is deleted.
+
+    Raises ConfigError if it is a run with other settings.
+    """
+    kept = came_to_its_end(job.folder)
+    if kept and (changed := other_settings(job.folder, config)):
+        raise ConfigError(
+            f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "
+            "go on with the options it was begun with, or choose another folder"
+        )
+    if not kept:
+        shutil.rmtree(job.folder, ignore_errors=True)
+    return kept
 
 
 def _read(folder: Path) -> tuple[dict[str, Any] | None, list[Answer], str | None]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.run.progress import RunProgress
-from omni_bench.selftest import campaign
+from omni_bench.selftest import campaign, untimed
 from omni_bench.selftest.cases import chosen_faults, clean_case
 from omni_bench.selftest.plan import QUICK
 
@@ -31,7 +33,7 @@ def no_runs(monkeypatch):
         made.append(folder)
         raise TargetError("the server died\nits log")
 
-    monkeypatch.setattr(campaign, "run", run)
+    monkeypatch.setattr(untimed, "run", run)
     monkeypatch.setattr(campaign, "_read", lambda folder: (JOB_RUN, [], None))
     return made
 
@@ -76,3 +78,26 @@ def test_a_run_of_another_plan_is_neither_kept_nor_deleted(plan, tmp_path, no_ru
 
 def plan_config(plan, tmp_path):
     return campaign.compose(plan.overrides(0, tmp_path))
+
+
+def test_faults_in_the_model_are_run_beside_those_at_the_wire(plan, tmp_path, monkeypatch):
+    """What is timed is run before, with nothing beside it; the runs come back in the order of the cases."""
+    elsewhere, here = [], []
+
+    @contextmanager
+    def beside(orders):
+        here.append("beside")
+        elsewhere.extend(Path(order.folder).parent.name for order in orders)
+        yield iter([{"problem": None, "duration_s": 7.0}] * len(orders))
+
+    monkeypatch.setattr(campaign, "beside", beside)
+    monkeypatch.setattr(campaign, "_shared_server", lambda *_: nullcontext("http://127.0.0.1:1"))
+    monkeypatch.setattr(campaign, "one_run", lambda config, folder, command: here.append(folder.parent.name))
+    monkeypatch.setattr(campaign, "_read", lambda folder: (JOB_RUN, [], None))
+    model = ["shared_proj_buf", "broadcast_add", "noncausal_mask", "stale_rows", "pinned_alias"]
+    cases = [clean_case(), *chosen_faults([*model, "serial_predictor", "cut"])]
+    runs = heard(plan, tmp_path, cases)
+    assert [one.job.case.name for one in runs] == [case.name for case in cases]
+    assert here == ["clean", "serial_predictor", "beside", "cut", "shared_proj_buf", "pinned_alias"]
+    assert elsewhere == ["broadcast_add", "noncausal_mask", "stale_rows"]
+    assert [one.duration_s for one in runs if one.job.case.name in elsewhere] == [7.0] * 3
