@@ -1,10 +1,19 @@
 """Word error rates of utterances and of a corpus."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omni_bench.accuracy.wer import score_corpus, score_utterance
+from omni_bench.accuracy.wer import (
+    alignment,
+    counts_characters,
+    normalise_reference,
+    normalise_transcript,
+    score_corpus,
+    score_utterance,
+)
 
 
 def score(reference, hypothesis, language="en", forced=None):
@@ -82,3 +91,77 @@ def test_counts_agree_with_each_other_for_any_text(reference, hypothesis, langua
         heard_words = len(result.hypothesis_normal.split())
         assert result.reference_words - result.deletions + result.insertions == heard_words
         assert result.edits <= max(result.reference_words, heard_words)
+
+
+# --- the alignment of two texts, word by word
+
+
+def operations(text, heard, language="en", forced=None):
+    return [tuple(one) for one in alignment(score_utterance("r", text, heard, language, forced))]
+
+
+def test_every_kind_of_operation_is_told_with_its_words():
+    assert operations("the cat sat on the warm mat", "the bat sat on warm mat today") == [
+        ("equal", "the", "the"),
+        ("substitute", "cat", "bat"),
+        ("equal", "sat on", "sat on"),
+        ("delete", "the", ""),
+        ("equal", "warm mat", "warm mat"),
+        ("insert", "", "today"),
+    ]
+    assert operations("good morning", "", forced="empty") == [("delete", "good morning", "")]
+    assert operations("...", "you") == [("insert", "", "you")]
+    assert operations("...", "") == []
+    assert operations("你好", "你们好", "zh") == [("equal", "你", "你"), ("insert", "", "们"), ("equal", "好", "好")]
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=25), st.text(max_size=25))
+def test_both_sides_come_back_whole_and_the_edits_agree(text, heard):
+    score = score_utterance("r", text, heard, "en")
+    found = alignment(score)
+    json.dumps(found)
+    assert " ".join(one.reference for one in found if one.reference) == score.reference_normal
+    assert " ".join(one.heard for one in found if one.heard) == score.hypothesis_normal
+    if score.reference_words:
+        assert sum(len(one.reference.split()) for one in found if one.kind == "delete") == score.deletions
+        assert sum(len(one.heard.split()) for one in found if one.kind == "insert") == score.insertions
+
+
+# --- which spellings count as the same words
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("Mr. Smith doesn't like colour!", "mister smith does not like color"),
+        ("It costs $20, about twenty percent.", "it costs twenty dollars about 20%"),
+        ("We’re  here —\tnow.", "we are here now"),
+    ],
+)
+def test_english_variants_are_equal(said, heard):
+    assert normalise_reference(said, "en") == normalise_transcript(heard, "en-US")
+
+
+def test_chinese_is_compared_by_characters_without_punctuation():
+    assert normalise_reference("你好，世界！", "zh") == "你 好 世 界"
+    assert normalise_transcript("你好 世界", "zh-CN") == "你 好 世 界"
+    assert normalise_reference("我有３本书", "zh") == "我 有 3 本 书"
+    assert counts_characters("zh_CN")
+    assert not counts_characters("en")
+    assert not counts_characters("de")
+
+
+def test_other_languages_keep_their_diacritics():
+    assert normalise_reference("L'Été, c'est fini!", "fr") == "l été c est fini"
+
+
+def test_speech_in_parentheses_counts_in_the_reference_only():
+    assert normalise_reference("He (John) left.", "en") == "he john left"
+    assert normalise_transcript("(door slams) he left", "en") == "he left"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "...", "—", "$ %", "🙂", "[music]"])
+@pytest.mark.parametrize("language", ["en", "zh", "fr"])
+def test_what_holds_no_words_is_empty(text, language):
+    assert normalise_reference(text, language) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 
 import pytest
@@ -140,3 +141,16 @@ def test_what_is_optional_and_there_says_how_to_use_it(monkeypatch, capsys):
     found = findings(capsys.readouterr().out)
     assert found["other judge"] == ("ok", "faster-whisper 1.2.1 is installed: asr=faster_whisper")
     assert found["voices"] == ("ok", "resemblyzer 0.1.4 has the speaker encoder: checks.speaker_similarity=true")
+
+
+# --- omni-bench list
+
+
+def test_everything_that_can_be_chosen_is_listed(capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    for expected in ("external ", "huggingface ", "whisper ", "openai_chat_audio ", "openai_speech_ws "):
+        assert expected in out
+    assert re.search(r"^  qwen3_tts_c16 +The main job", out, re.MULTILINE)
+    prompts = re.search(r"seed_tts_mini/en +(\d+) prompts", out)
+    assert prompts is not None and int(prompts.group(1)) >= 200

@@ -7,10 +7,12 @@ import copy
 import numpy as np
 import pytest
 import run_factory as runs
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib import image
 
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix
+from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix, slots_of
 from omni_bench.report.write import write_report
 
 FOUND = {"hits": 2, "pairs": 9, "expected_false_hits": None, "null_pairs": 0, "null_hits": 0, "chance": 0.5}
@@ -59,3 +61,36 @@ def test_the_report_draws_and_links_it(run, tmp_path):
     write_report(folder)
     assert "(plots/cross_talk_c2.png)" in folder.report_md.read_text()
     assert (tmp_path / "plots/cross_talk_c2.png").is_file()
+
+
+# --- slots: never shared by requests in flight at the same time, and no more than needed
+
+
+times = st.tuples(st.integers(0, 40), st.integers(1, 20)).map(lambda pair: (pair[0], sum(pair)))
+
+
+def test_a_freed_slot_is_taken_again_the_lowest_first():
+    assert slots_of({"a": (0, 10), "b": (1, 5), "c": (5, 8), "d": (6, 9), "e": (10, 12)}) == {
+        "a": 0,
+        "b": 1,
+        "c": 1,
+        "d": 2,
+        "e": 0,
+    }
+
+
+def test_nothing_in_flight():
+    assert slots_of({}) == {}
+
+
+@given(st.lists(times, max_size=15))
+def test_no_two_in_flight_share_one_and_none_is_wasted(intervals):
+    in_flight = {f"r{i}": interval for i, interval in enumerate(intervals)}
+    slots = slots_of(in_flight)
+    peak = 0
+    for name, (start, _) in in_flight.items():
+        together = [other for other, (s, e) in in_flight.items() if s <= start < e]
+        assert len({slots[other] for other in together}) == len(together)
+        peak = max(peak, len(together))
+        assert name in together
+    assert max(slots.values(), default=-1) + 1 == peak

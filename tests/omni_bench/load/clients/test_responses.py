@@ -11,6 +11,7 @@ from omni_bench.load.clients.responses import (
     error_in_body,
     message_of,
     one_line,
+    parse_content_type,
 )
 
 
@@ -63,3 +64,23 @@ def test_no_error_at_end(tail):
 
 def test_a_tail_full_of_openings_is_no_error():
     assert error_at_end(b'{"error":' * 1500) is None
+
+
+# --- what headers say of a payload
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("audio/pcm", ("audio/pcm", None, None)),
+        ("Audio/PCM; Rate=16000", ("audio/pcm", 16_000, None)),
+        ('audio/pcm; sample_rate="24000"; channels=1', ("audio/pcm", 24_000, None)),
+    ],
+)
+def test_content_types(value, expected):
+    assert parse_content_type(value) == expected
+
+
+@pytest.mark.parametrize("value", ["audio/pcm; rate=fast", "audio/pcm; rate=1", "audio/pcm; channels=2"])
+def test_content_types_that_cannot_be(value):
+    assert parse_content_type(value)[2] is not None
