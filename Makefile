@@ -63,4 +63,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PARITY_VENV) build dist site .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PARITY_VENV) build dist site .pytest_cache .ruff_cache .grimp_cache .import_linter_cache
