@@ -9,17 +9,14 @@ import shlex
 from functools import cache
 from pathlib import Path
 
+import docs_pages
 import pytest
+from repository import ROOT
 
 from omni_bench.commands.cli import SUBCOMMANDS, build_parser
 from omni_bench.compare.ab.words import read_words
 from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
-
-ROOT = Path(__file__).parents[1]
-SPEC = importlib.util.spec_from_file_location("docs_pages", ROOT / "scripts" / "docs_pages.py")
-docs_pages = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(docs_pages)
 
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "reports/README.md")),

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from mkdocs.__main__ import cli
-
-ROOT = Path(__file__).parents[2]
+from repository import ROOT
 
 
 @pytest.fixture
