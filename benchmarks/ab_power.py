@@ -25,7 +25,6 @@ from typing import Any
 
 from tabulate import tabulate
 
-from benchmarks.ab_simulation.simulate import rate_interval
 from omni_bench.commands.cli import main as omni_bench
 from omni_bench.commands.compare import JSON_NAME
 from omni_bench.compare.ab.state import STATE_NAME
@@ -33,6 +32,7 @@ from omni_bench.compare.rows import interval_text, signed_percent
 from omni_bench.errors import EXIT_INTERRUPTED, EXIT_USAGE
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.run.config.compose import utc_folder_name
+from omni_bench.selftest.matrix import rate_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT, WORK = ROOT / "reports" / "ab_power.md", ROOT / "reports" / "runs" / "ab_power"

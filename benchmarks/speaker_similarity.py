@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, Clip, load_samples_16k
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
 from omni_bench.accuracy.voices.encoder import describe_encoder, load_speaker_encoder
 from omni_bench.accuracy.voices.similarity import VoicePrint, compare_level, voice_prints, without_outer_silence
 from omni_bench.datasets.bundled import read_bundled
@@ -60,7 +60,7 @@ def speak(engine: Engine, texts: Sequence[str], voice: str) -> list[np.ndarray]:
     if failures:
         raise EngineError(f"{voice}: {failures[0]}")
     rate_hz = engine.sample_rate_hz
-    clips = [Clip(f"{voice}-{index}", np.frombuffer(bytes(one), "<i2"), rate_hz) for index, one in enumerate(pcm)]
+    clips = [AsrClip(f"{voice}-{index}", np.frombuffer(bytes(one), "<i2"), rate_hz) for index, one in enumerate(pcm)]
     return [without_outer_silence(load_samples_16k(clip)) for clip in clips]
 
 
@@ -105,11 +105,11 @@ def measure(sentences: int) -> list[list[str]]:
         engine.stop()
 
     def prints_of(samples: Sequence[np.ndarray]) -> list[VoicePrint]:
-        clips = [Clip(str(i), (one * 32767).astype(np.int16), WHISPER_RATE_HZ) for i, one in enumerate(samples)]
+        clips = [AsrClip(str(i), (one * 32767).astype(np.int16), WHISPER_RATE_HZ) for i, one in enumerate(samples)]
         return voice_prints(encoder, clips)
 
     recordings = sorted({prompt.ref_audio for prompt in prompts if prompt.ref_audio is not None})
-    references = voice_prints(encoder, [Clip(path.name, path, WHISPER_RATE_HZ) for path in recordings])
+    references = voice_prints(encoder, [AsrClip(path.name, path, WHISPER_RATE_HZ) for path in recordings])
     clean = {voice: prints_of(spoken[voice]) for voice in voices}
     rows = []
     for own in voices:

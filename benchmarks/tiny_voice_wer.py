@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.wer import CorpusScore, UtteranceScore, score_corpus, score_utterance
 from omni_bench.datasets.seed_tts import parse_meta
@@ -125,7 +125,7 @@ def tone_db(spoken: list[Spoken]) -> float | None:
 
 def judge(spoken: list[Spoken], asr: AsrConfig) -> list[UtteranceScore]:
     """Scores in the order of ``spoken``; what failed or was cut off counts as wholly wrong."""
-    clips = [Clip(item.id, item.samples, SAMPLE_RATE_HZ) for item in spoken]
+    clips = [AsrClip(item.id, item.samples, SAMPLE_RATE_HZ) for item in spoken]
     transcripts = transcribe(clips, asr, "en")
     return [
         score_utterance(item.id, item.text, heard.text, "en", None if item.reason == "stop" else item.reason)

@@ -25,7 +25,7 @@ from typing import Any
 
 from aiohttp import web
 
-from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_form import WireForm, WireRecording
 from omni_bench.load.clients.wire_forms import BUILT_IN, RequestedModalities
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.prompt import Prompt
@@ -89,7 +89,7 @@ class Recorded:
     """One recording of a wire form."""
 
     form: WireForm
-    recording: Recording
+    recording: WireRecording
 
     @property
     def client(self) -> ClientConfig:

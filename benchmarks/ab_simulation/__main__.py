@@ -14,9 +14,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from benchmarks.ab_simulation.simulate import Rates, World, log_sd, rate_interval, simulate
+from benchmarks.ab_simulation.simulate import Rates, World, log_sd, simulate
 from omni_bench.compare.stats.pairs import smallest_detectable_change
-from omni_bench.compare.stats.verdicts import ALPHA, Plan
+from omni_bench.compare.stats.verdicts import ALPHA, StudyPlan
+from omni_bench.selftest.matrix import rate_interval
 
 EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15)
 RUN_CVS = (0.01, 0.02, 0.03, 0.05)
@@ -39,7 +40,9 @@ def main() -> int:
     single = [
         simulate(World(effect=effect, run_cv=0.02), arguments.studies, seed=arguments.seed + 100 + number, plan=plan)
         for number, (plan, effect) in enumerate(
-            (plan, effect) for plan in (Plan(3, None), Plan(5, None), Plan(8, None)) for effect in (0.0, 0.08)
+            (plan, effect)
+            for plan in (StudyPlan(3, None), StudyPlan(5, None), StudyPlan(8, None))
+            for effect in (0.0, 0.08)
         )
     ]
     arguments.out.write_text(render(cells, single, arguments.studies, arguments.seed), encoding="utf-8")

@@ -17,9 +17,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
-from omni_bench.compare.stats.verdicts import VERDICTS, Plan, Verdict, decide, overall_code, worse_sign
+from omni_bench.compare.stats.verdicts import VERDICTS, StudyPlan, Verdict, decide, overall_code, worse_sign
 from omni_bench.metrics.definitions import METRICS
 
 FIGURES = ("ttfp_ms", "rtf", "audio_per_s")
@@ -64,9 +63,9 @@ class Rates:
     extended: int
 
 
-def simulate(world: World, studies: int, *, seed: int, plan: Plan | None = None) -> Rates:
+def simulate(world: World, studies: int, *, seed: int, plan: StudyPlan | None = None) -> Rates:
     """Run ``studies`` whole studies; the same ``seed`` gives the same studies."""
-    plan = plan or Plan()
+    plan = plan or StudyPlan()
     rng = np.random.default_rng(seed)
     most = plan.extended or plan.pairs
     codes, extended = [], 0
@@ -133,9 +132,3 @@ def _drift(world: World, studies: int, pairs: int, rng: np.random.Generator) -> 
     in_time = (slots * log_sd(world.drift_cv)).reshape(studies, pairs, 2)
     after_first = (np.arange(pairs)[None, :] + rng.integers(0, 2, (studies, 1))) % 2 == 1
     return np.where(after_first[..., None], in_time[..., ::-1], in_time)
-
-
-def rate_interval(count: int, studies: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The exact interval of a rate (Clopper & Pearson 1934)."""
-    interval = stats.binomtest(count, studies).proportion_ci(confidence, method="exact")
-    return float(interval.low), float(interval.high)

@@ -28,7 +28,7 @@ from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signa
 from omni_bench.accuracy.signal.clicks import MEAN_SURPRISE, MEMBER_P, REQUEST_P, edge_evidence
 from omni_bench.accuracy.signal.dropouts import FALL_DB, ONSET_RATIO, fall_db, onset_ratios
 from omni_bench.accuracy.signal.noise import NOISE_FLATNESS, NOISE_LEVEL_DB, noise_floor
-from omni_bench.accuracy.signal.shared_audio import Clip, find_shared_audio
+from omni_bench.accuracy.signal.shared_audio import ResponseClip, find_shared_audio
 from omni_bench.accuracy.signal.speech_level import active_rms
 from omni_bench.accuracy.signal.trailing import STOPS_DB, end_level_db
 from omni_bench.datasets.bundled import bundled_root
@@ -299,7 +299,7 @@ def _shared(speeches: Sequence[Speech], rng: np.random.Generator) -> str:
                 owner = speeches[int(rng.integers(len(speeches)))]
             spoilt = corruptions.foreign_piece(duration_s)(victim, owner, rng)
             samples = {"victim": spoilt.samples, "owner": owner.samples}
-            clips = [Clip(name, name, None, 0, 1, victim.sample_rate_hz) for name in samples]
+            clips = [ResponseClip(name, name, None, 0, 1, victim.sample_rate_hz) for name in samples]
             victims = {one.victim for one in find_shared_audio(clips, samples.__getitem__)}
             counts["both" if len(victims) == 2 else next(iter(victims), "missed")] += 1
         named = [str(counts[name]) for name in ("victim", "both", "owner", "missed")]
@@ -330,7 +330,7 @@ def _cost(speeches: Sequence[Speech]) -> str:
     rng = np.random.default_rng(0)
     long = [np.resize(speeches[index % len(speeches)].samples, 96_000) for index in range(256)]
     samples = {str(index): clip + rng.integers(-2, 3, len(clip)).astype("<i2") for index, clip in enumerate(long)}
-    clips = [Clip(name, name, None, 0, 1, 24_000) for name in samples]
+    clips = [ResponseClip(name, name, None, 0, 1, 24_000) for name in samples]
     started = time.process_time()
     find_shared_audio(clips, samples.__getitem__)
     return (

@@ -23,7 +23,7 @@ import soundfile
 
 from benchmarks.cross_talk.cases import KINDS, Case, Recording, splice
 from benchmarks.cross_talk.table import Evaluation, Outcome, render
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.cross_talk.check import THRESHOLD, locate, score_pairs
 from omni_bench.accuracy.cross_talk.null import describe_null
@@ -168,7 +168,7 @@ def collect(events: queue.Queue[Event], text: str) -> np.ndarray:
 def hear(clips: Sequence[tuple[str, np.ndarray]], rate_hz: int, asr: AsrConfig) -> dict[str, Words]:
     """What the judge hears in each clip, as it is compared."""
     transcripts = transcribe(
-        [Clip(name, samples, rate_hz) for name, samples in clips],
+        [AsrClip(name, samples, rate_hz) for name, samples in clips],
         asr,
         LANGUAGE,
         lambda done, total: progress(f"heard {done}/{total}"),

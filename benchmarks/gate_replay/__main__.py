@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from benchmarks.ab_simulation.simulate import rate_interval
 from benchmarks.gate_replay.replay import Nights, replay
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
-from omni_bench.nightly.gate.result import GateResult, Outcome, Status
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
+from omni_bench.selftest.matrix import rate_interval
 
 SEED = 2026
 DRIFT_NIGHT = 35
@@ -73,12 +73,12 @@ def main() -> int:
     return 0 if as_it_should(nights) else 1
 
 
-def outcomes(world: Nights, seed: int) -> list[Outcome]:
+def outcomes(world: Nights, seed: int) -> list[GateOutcome]:
     """What the gate said on each night of one history."""
     return [one.outcome for one in replay(world, seed)]
 
 
-def tally(world: Nights, histories: list[list[Outcome]]) -> Tally:
+def tally(world: Nights, histories: list[list[GateOutcome]]) -> Tally:
     """Count how histories of one world ended."""
     counts = dict.fromkeys(("false_alarm", "in_time", "later", "second"), 0)
     inconclusive = judged = 0
@@ -91,14 +91,14 @@ def tally(world: Nights, histories: list[list[Outcome]]) -> Tally:
         counts["later"] += bool(after) and after[0] >= first + IN_TIME
         counts["second"] += len(after) > 1
         enough = said[MIN_NIGHTS:]
-        inconclusive += enough.count(Outcome.INCONCLUSIVE)
+        inconclusive += enough.count(GateOutcome.INCONCLUSIVE)
         judged += len(enough)
     return Tally(world, len(histories), **counts, inconclusive_share=inconclusive / judged)
 
 
-def alarm_nights(said: list[Outcome]) -> list[int]:
+def alarm_nights(said: list[GateOutcome]) -> list[int]:
     """The nights, from 1, that the gate called a regression."""
-    return [number for number, outcome in enumerate(said, start=1) if outcome is Outcome.REGRESSION]
+    return [number for number, outcome in enumerate(said, start=1) if outcome is GateOutcome.REGRESSION]
 
 
 def as_it_should(results: list[GateResult]) -> bool:
@@ -167,14 +167,14 @@ def _nights_table(nights: list[GateResult]) -> str:
 
 
 def _said(one: GateResult) -> str:
-    if one.outcome is Outcome.HARD_FAILURE:
+    if one.outcome is GateOutcome.HARD_FAILURE:
         return next(case.failures[0] for case in one.integrity if case.failures)
     alarmed = one.with_status(Status.REGRESSION)
     if alarmed:
         return f"{alarmed[0].name}: {alarmed[0].reason}; {len(alarmed)} of {len(one.series)} series"
     if one.replaced:
         return "acute, and not reproduced by the second run, which stands for the night"
-    if one.outcome is Outcome.INCONCLUSIVE:
+    if one.outcome is GateOutcome.INCONCLUSIVE:
         since_change = any("since the change" in each.reason for each in one.series)
         return "fewer than ten nights" + (" since the change" if since_change else "")
     return "the change is known" if one.with_status(Status.KNOWN) else ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, Clip, Transcript, clip_duration_s
+from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, AsrClip, Transcript, clip_duration_s
 from omni_bench.accuracy.wer import score_corpus, score_utterance
 from omni_bench.errors import AccuracyError
 from omni_bench.records.prompt import Prompt
@@ -25,7 +25,7 @@ SWITCHED_OFF = "asr.own_error=false"
 class Reference:
     """A recording as a clip, and what is said in it."""
 
-    clip: Clip
+    clip: AsrClip
     text: str
 
 
@@ -46,7 +46,7 @@ def references_of(prompts: Iterable[Prompt]) -> list[Reference]:
         if prompt.ref_audio is None or not prompt.ref_text or prompt.ref_audio in found:
             continue
         # The header of a WAV knows the rate; other formats are none of the judge's.
-        clip = Clip(f"reference/{len(found)}/{prompt.ref_audio.name}", prompt.ref_audio, 24_000, prompt.language)
+        clip = AsrClip(f"reference/{len(found)}/{prompt.ref_audio.name}", prompt.ref_audio, 24_000, prompt.language)
         if prompt.ref_audio.suffix.lower() == ".wav" and _fits(clip):
             found[prompt.ref_audio] = Reference(clip, prompt.ref_text)
         if len(found) == MAX_REFERENCES:
@@ -73,7 +73,7 @@ def own_error_json(error: OwnError | None, *, wanted: bool) -> dict[str, Any]:
     return {"own_wer": None, "own_wer_reason": NO_REFERENCES if wanted else SWITCHED_OFF}
 
 
-def _fits(clip: Clip) -> bool:
+def _fits(clip: AsrClip) -> bool:
     try:
         return 0 < clip_duration_s(clip) <= WHISPER_WINDOW_S
     except AccuracyError:

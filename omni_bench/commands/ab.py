@@ -16,7 +16,7 @@ from omni_bench.compare.ab.environments import Recipe, build_environment
 from omni_bench.compare.ab.notes import opening
 from omni_bench.compare.ab.order import random_start
 from omni_bench.compare.ab.state import RUNS, STATE_NAME, StudyState, claimed
-from omni_bench.compare.ab.study import Result, Runner, Study
+from omni_bench.compare.ab.study import Runner, Study, StudyResult
 from omni_bench.compare.ab.words import read_words
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError
@@ -116,7 +116,7 @@ def _version(harness: Mapping[str, Any]) -> str:
     return harness["version"] + (f" ({harness['commit'][:12]})" if harness["commit"] else "")
 
 
-def _go(folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]) -> Result:
+def _go(folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]) -> StudyResult:
     for line in [f"study: {folder}", *opening(state)] if state.ending is None else ["this study has ended"]:
         say(line)
     study = Study(folder, state, runner, say)
@@ -146,7 +146,7 @@ def _discard(folder: Path) -> None:
                 path.rmdir()
 
 
-def _finish(folder: Path, state: StudyState, result: Result, say: Callable[[str], None]) -> int:
+def _finish(folder: Path, state: StudyState, result: StudyResult, say: Callable[[str], None]) -> int:
     if result.comparison is not None:
         write_comparison(result.comparison, result.before, result.after, folder, state.command)
         print(render_comparison(result.comparison, command=state.command), end="")

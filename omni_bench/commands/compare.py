@@ -9,13 +9,13 @@ from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import to_document
 from omni_bench.compare.load import load_arm
 from omni_bench.compare.markdown import render_comparison
-from omni_bench.compare.result import Comparison, Outcome
+from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK
-from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.files import json_bytes, write_atomically
 
 MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
-FAILING = (Outcome.REGRESSION, Outcome.HARD_FAILURE, Outcome.NO_CLAIM)
+FAILING = (ComparisonOutcome.REGRESSION, ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.NO_CLAIM)
 
 
 def compare_command(before: str, after: str, *, out: str | None, force: bool, as_json: bool) -> int:
@@ -30,7 +30,7 @@ def compare_command(before: str, after: str, *, out: str | None, force: bool, as
     if out is not None:
         write_comparison(comparison, *arms, Path(out), command)
     if as_json:
-        print(to_json(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
+        print(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
     else:
         print(render_comparison(comparison, command=command), end="")
     return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
@@ -42,7 +42,7 @@ def write_comparison(
     """Write compare.md, compare.json and plots/*.png; the path of compare.md. Raises StoreError."""
     from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
 
-    document = to_json(to_document(comparison), JSON_NAME, indent=2) + b"\n"
+    document = json_bytes(to_document(comparison), JSON_NAME, indent=2) + b"\n"
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     images = draw_comparison(comparison, before, after, folder / PLOTS_NAME)
     text = render_comparison(comparison, [f"{PLOTS_NAME}/{path.name}" for path in images], command)

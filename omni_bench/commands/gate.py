@@ -17,14 +17,14 @@ from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
 from omni_bench.nightly.gate.junit import render_junit
-from omni_bench.nightly.gate.markdown import HEADERS, integrity_lines, render_gate, series_rows, verdict_line
+from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, integrity_lines, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.rerun import run_again
 from omni_bench.nightly.gate.result import GateResult, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
-from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
@@ -80,7 +80,7 @@ def gate_command(
 
 def write_gate(result: GateResult, folder: Path) -> None:
     """Write gate.json, gate.md and junit.xml, and add to GitHub's step summary. Raises StoreError."""
-    document = to_json(to_document(result), JSON_NAME, indent=2) + b"\n"
+    document = json_bytes(to_document(result), JSON_NAME, indent=2) + b"\n"
     text = render_gate(result)
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     write_atomically(folder / JUNIT_NAME, lambda path: path.write_bytes(render_junit(result)))
@@ -97,5 +97,5 @@ def _print(result: GateResult, folder: Path) -> None:
         for one, row in zip(result.series, series_rows(result), strict=True):
             table.add_row(*map(Text, row), style=_STYLES.get(one.status))
         console.print(table)
-    for line in (*integrity_lines(result), *result.notes, verdict_line(result), f"gate: {folder / MARKDOWN_NAME}"):
+    for line in (*integrity_lines(result), *result.notes, gate_verdict_line(result), f"gate: {folder / MARKDOWN_NAME}"):
         console.print(line, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omni_bench.commands.serve import reference_settings
 from omni_bench.commands.stored_runs import named_run
 from omni_bench.errors import EXIT_OK, ConfigError
-from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.report.roofline import Measured, of_run, render, roofline
@@ -114,7 +114,7 @@ def roofline_command(
             "are probably too low."
         )
     if folder is not None:
-        data = to_json(found.to_json(), JSON_NAME)
+        data = json_bytes(found.to_json(), JSON_NAME)
         write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))
     return EXIT_OK
 

@@ -13,15 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
-from omni_bench.records.files import to_json as json_bytes
-from omni_bench.records.files import write_atomically
+from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import RunProgress
 from omni_bench.selftest.campaign import run_selftest
 from omni_bench.selftest.cases import chosen_faults
 from omni_bench.selftest.matrix import SelftestResult
 from omni_bench.selftest.plan import FULL, QUICK
-from omni_bench.selftest.report import HEADERS, clean_line, render, rows, to_json
+from omni_bench.selftest.report import HEADERS, clean_line, render, rows, selftest_document
 
 DEFAULT_ROOT = Path("reports/runs/selftest")
 JSON_NAME, MARKDOWN_NAME = "selftest.json", "selftest.md"
@@ -60,7 +59,7 @@ def selftest_command(
             result = run_selftest(plan, faults, folder, progress, _command(quick, only, repeats, clean_runs))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the runs so far are in {folder}; go on with --out {folder} --resume") from None
-    document = json_bytes(to_json(result), JSON_NAME)
+    document = json_bytes(selftest_document(result), JSON_NAME)
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     text = render(result)
     write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
 from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
 from omni_bench.compare.keys import Difference, check_comparable, common_concurrencies, differences_of_all
-from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Advisory, Arm, Comparison, Outcome
+from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Advisory, ComparedArm, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
@@ -25,7 +25,7 @@ def compare_runs(
     """Compare run i of ``before`` with run i of ``after``, for all i.
 
     ``alpha``: the one-sided error of this look, 0.05 for a study that looks once, 0.025 for one that may be
-    extended (:class:`.stats.verdicts.Plan`). Pairs with an invalid run carry no performance; a valid before
+    extended (:class:`.stats.verdicts.StudyPlan`). Pairs with an invalid run carry no performance; a valid before
     with an invalid after can only end as a regression or without a claim. Raises ComparabilityError as
     :func:`omni_bench.compare.keys.check_comparable`.
     """
@@ -124,28 +124,28 @@ def _outcome(
     primaries: Sequence[PrimaryVerdict],
     failures: Sequence[str],
     accuracy_worse: bool,
-) -> Outcome:
+) -> ComparisonOutcome:
     if failures:
-        return Outcome.HARD_FAILURE
+        return ComparisonOutcome.HARD_FAILURE
     if not used:
-        return Outcome.NO_CLAIM
+        return ComparisonOutcome.NO_CLAIM
     if not gives_verdicts:
-        return Outcome.ADVISORY
+        return ComparisonOutcome.ADVISORY
     verdict = overall(primaries)
     if verdict not in (None, Verdict.REGRESSION) and any(primary.verdict is None for primary in primaries):
         verdict = Verdict.INCONCLUSIVE  # nothing is known of one of them
     if verdict is Verdict.REGRESSION or accuracy_worse:
-        return Outcome.REGRESSION
+        return ComparisonOutcome.REGRESSION
     broke = any(after.invalid and not before.invalid for before, after in pairs)
-    return Outcome.NO_CLAIM if verdict is None or broke else Outcome[verdict.name]
+    return ComparisonOutcome.NO_CLAIM if verdict is None or broke else ComparisonOutcome[verdict.name]
 
 
-def _arm(runs: Sequence[RunView]) -> Arm:
+def _arm(runs: Sequence[RunView]) -> ComparedArm:
     def agreed(name: str) -> str | None:
         values = {run.versions.get(name) for run in runs}
         return values.pop() if len(values) == 1 else None
 
-    return Arm(
+    return ComparedArm(
         sources=tuple(run.source for run in runs),
         started_utc=tuple(run.started_utc for run in runs),
         target=runs[0].facts.target,

@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from omni_bench.compare.result import Arm, Comparison
+from omni_bench.compare.result import ComparedArm, Comparison
 from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.errors import StoreError, shorten
 from omni_bench.records.level import level_fields
@@ -94,7 +94,7 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
     return document
 
 
-def _arm(arm: Arm) -> dict[str, Any]:
+def _arm(arm: ComparedArm) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(arm).items()}
 
 

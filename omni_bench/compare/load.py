@@ -12,7 +12,7 @@ from typing import Any
 from omni_bench.accuracy.wer import is_corrupted
 from omni_bench.compare.keys import comparability_keys, order_of, settings_of, versions_of
 from omni_bench.compare.stats.length_guard import UtteranceKey
-from omni_bench.compare.views import OMNI_BENCH, Facts, LevelView, RequestView, RunView
+from omni_bench.compare.views import OMNI_BENCH, LevelView, RequestView, RunFacts, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import os_errors_as_store_errors
@@ -79,7 +79,7 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
         order=order_of(run),
         levels=levels,
         requests=None if requests is None else tuple(requests),
-        facts=Facts(
+        facts=RunFacts(
             target=" ".join([target_name(run), *([target["version"]] if target["version"] else [])]),
             hardware=hardware,
             on_gpu=any(gpu["name"] == hardware for gpu in provenance["hardware"]["gpus"]),

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from omni_bench.compare.keys import Difference, shown
-from omni_bench.compare.result import Advisory, Arm, Cell, Comparison, Mark, Outcome
+from omni_bench.compare.result import Advisory, Cell, ComparedArm, Comparison, ComparisonOutcome, Mark
 from omni_bench.compare.rows import (
     accuracy_rows,
     cell_rows,
@@ -31,7 +31,7 @@ def render_comparison(comparison: Comparison, plots: Sequence[str] = (), command
     parts = [
         f"## omni-bench: {comparison.outcome}",
         _banner(comparison),
-        verdict_line(comparison),
+        comparison_verdict_line(comparison),
         _header(comparison),
         f"**Length guard{' ⚠ tripped' if comparison.guard.tripped else ''}**: {comparison.guard.reason}.",
         _table(comparison),
@@ -43,11 +43,11 @@ def render_comparison(comparison: Comparison, plots: Sequence[str] = (), command
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def verdict_line(comparison: Comparison) -> str:
+def comparison_verdict_line(comparison: Comparison) -> str:
     """The outcome and what it stands on, in one paragraph."""
     why = escape_markdown("; ".join(comparison.advisory.values()))
     first = f"**{comparison.outcome}**" + (f" (advisory: {why})" if why else "")
-    if comparison.outcome is Outcome.ADVISORY:
+    if comparison.outcome is ComparisonOutcome.ADVISORY:
         first = f"**{why}: advisory**"
     said = [
         *(f"**{escape_markdown(failure)}**" for failure in comparison.failures),
@@ -136,7 +136,7 @@ def _header(comparison: Comparison) -> str:
     return "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
 
 
-def _arm(arm: Arm) -> str:
+def _arm(arm: ComparedArm) -> str:
     words = [arm.target or "unknown target"]
     if arm.commit:
         words.append(f"commit {arm.commit[:12]}")

@@ -33,7 +33,7 @@ def common_rate(rates: tuple[str | None, str | None]) -> str | None:
     return known.pop() if len(known) == 1 and not any(AND in rate for rate in known) else None
 
 
-class Outcome(StrEnum):
+class ComparisonOutcome(StrEnum):
     """How a comparison ends."""
 
     REGRESSION = "REGRESSION"
@@ -58,7 +58,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True)
-class Arm:
+class ComparedArm:
     """One side. ``sources``: its runs as the user named them; ``versions``: those all its runs agree on."""
 
     sources: tuple[str, ...]
@@ -151,9 +151,9 @@ class Comparison:
     whatever the speed. ``accuracy_worse``: corruption flags rose significantly.
     """
 
-    outcome: Outcome
-    before: Arm
-    after: Arm
+    outcome: ComparisonOutcome
+    before: ComparedArm
+    after: ComparedArm
     pairs: int
     used: tuple[int, ...]
     alpha: float

@@ -72,7 +72,7 @@ class RunView:
     order: Mapping[str, Any]
     levels: tuple[LevelView, ...]
     requests: tuple[RequestView, ...] | None
-    facts: Facts
+    facts: RunFacts
 
     def level(self, concurrency: Level) -> LevelView | None:
         """The level of this concurrency, None if there is none."""
@@ -88,7 +88,7 @@ class RunView:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown.
 
     ``rate``: what errors are counted by, WER (words) or CER (characters); None without a judge. ``highest_rate``: what

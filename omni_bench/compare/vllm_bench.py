@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omni_bench.compare.views import VLLM_BENCH, Facts, LevelView, RunView
+from omni_bench.compare.views import VLLM_BENCH, LevelView, RunFacts, RunView
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS, summarised
 from omni_bench.records.invalid_reason import Code, InvalidReason, invalid
@@ -72,7 +72,7 @@ def read_result(data: Any, where: str) -> RunView:
         order={},
         levels=(level,),
         requests=None,
-        facts=Facts(
+        facts=RunFacts(
             target=" ".join(str(word) for word in (backend, model) if word) or None,
             prompts=f"{data['num_prompts']} prompts" if data.get("num_prompts") else None,
         ),

@@ -54,7 +54,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def to_json(value: Any, what: str, indent: int | None = None) -> bytes:
+def json_bytes(value: Any, what: str, indent: int | None = None) -> bytes:
     """``value`` as UTF-8 JSON. Raises StoreError for NaN, infinities and types that JSON lacks.
 
     A lone surrogate (broken text from a server) is written as its escape.

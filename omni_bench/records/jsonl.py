@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import os_errors_as_store_errors, store_error, to_json
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, store_error
 
 
 class JsonLinesWriter:
@@ -31,7 +31,7 @@ class JsonLinesWriter:
         """Write one line. Raises StoreError; a line that could not be written whole is taken back."""
         if self._file is None:
             raise StoreError(f"cannot append to {self.path}: it is closed")
-        line = memoryview(to_json(dict(record), f"a line of {self.path}") + b"\n")
+        line = memoryview(json_bytes(dict(record), f"a line of {self.path}") + b"\n")
         start = os.fstat(self._file.fileno()).st_size
         try:
             while line:

@@ -28,7 +28,7 @@ import numpy as np
 
 from omni_bench.errors import StoreError
 from omni_bench.records.chunks import read_chunks, write_chunks
-from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.schema import validate_run
@@ -191,7 +191,7 @@ class RunFolder:
 
     def write_lines(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Write one of the ``.jsonl`` files anew."""
-        data = b"".join(to_json(dict(record), f"a line of {path.name}") + b"\n" for record in records)
+        data = b"".join(json_bytes(dict(record), f"a line of {path.name}") + b"\n" for record in records)
         write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
@@ -238,7 +238,7 @@ class RunFolder:
     def write_run(self, run: Mapping[str, Any]) -> None:
         """Check ``run`` against the schema and write run.json."""
         validate_run(run, "the run")
-        data = to_json(dict(run), "run.json", indent=2) + b"\n"
+        data = json_bytes(dict(run), "run.json", indent=2) + b"\n"
         write_atomically(self.run_json, lambda path: path.write_bytes(data))
 
     def read_run(self) -> dict[str, Any]:

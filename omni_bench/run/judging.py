@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omni_bench.accuracy.asr.clips import Clip, Transcript
+from omni_bench.accuracy.asr.clips import AsrClip, Transcript
 from omni_bench.accuracy.asr.engines import resolve_engine
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, describe_judge
@@ -95,7 +95,7 @@ def judge_levels(
     for request in audible(levels):
         if request.audio is None or request.timeline.sample_rate_hz is None:
             raise AccuracyError(f"request {request.request_id} has no recording to judge")
-        clips.append(Clip(request.request_id, request.audio, request.timeline.sample_rate_hz, request.language))
+        clips.append(AsrClip(request.request_id, request.audio, request.timeline.sample_rate_hz, request.language))
     spoken = len(clips)
     clips += [reference.clip for reference in references]
     everything = transcriber(clips, asr, language, on_progress, spec=spec)
@@ -261,18 +261,18 @@ def with_voices(
                 if prompt is None or prompt.ref_audio is None:
                     continue
                 if prompt.ref_audio not in known:
-                    clip = Clip(f"reference of {prompt.id}", prompt.ref_audio, config.client.sample_rate_hz)
+                    clip = AsrClip(f"reference of {prompt.id}", prompt.ref_audio, config.client.sample_rate_hz)
                     known[prompt.ref_audio] = voice_prints(encoder, [clip])[0]
                 anchors[request.request_id] = known[prompt.ref_audio]
         voices |= compare_level(prints, anchors)
     return replace(verdicts, voices=voices)
 
 
-def _clip(request: RequestResult) -> Clip | None:
+def _clip(request: RequestResult) -> AsrClip | None:
     rate_hz = request.timeline.sample_rate_hz
     if request.forced is not None or request.audio is None or rate_hz is None:
         return None
-    return Clip(request.request_id, request.audio, rate_hz)
+    return AsrClip(request.request_id, request.audio, rate_hz)
 
 
 def _own_error(verdicts: Verdicts | None, asr: AsrConfig) -> dict[str, Any]:

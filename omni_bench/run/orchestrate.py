@@ -31,16 +31,16 @@ from omni_bench.report.console import print_summary
 from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
-from omni_bench.run.observed import Observed, target_facts
 from omni_bench.run.parity import WHILE_ALONE, ParityPhase, ParityResult, keep_codes, parity_result, send_alone
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
+from omni_bench.run.server_facts import ServerFacts, target_facts
 from omni_bench.run.signal_checks import speaks
 from omni_bench.run.stored_results import request_record
-from omni_bench.run.write import Outcome, finish
+from omni_bench.run.write import EndedRun, write_run
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
 
@@ -76,7 +76,7 @@ class _Session:
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
     parity: ParityPhase | None = None
-    observed: Observed = field(default_factory=Observed)
+    server_facts: ServerFacts = field(default_factory=ServerFacts)
 
     def on_event(self, event: LoadEvent) -> None:
         """Write a measured request down the moment it has finished, then show it."""
@@ -134,7 +134,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.progress.say(f"starting the target ({session.config.target.kind})")
             session.info = target.start()
             session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
-            session.observed.before(
+            session.server_facts.before(
                 session.config, session.prepared.prompts, target, session.info, session.progress.say
             )
             session.progress.begin_load(session.prepared.plans)
@@ -142,7 +142,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
                 session.parity = ParityPhase(session.config.checks.parity_requests)
             for plan in _plans(session):
                 _run_one_level(session, plan, target)
-            session.observed.after(session.progress.say)
+            session.server_facts.after(session.progress.say)
             _run_alone(session, target)
     except BaseException as error:
         if isinstance(error, LevelInterrupted):
@@ -268,8 +268,8 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
     """Write every file of the run folder; a disk that is full now does not hide the first problem."""
     judge = session.prepared.judge
     try:
-        return finish(
-            Outcome(
+        return write_run(
+            EndedRun(
                 config=session.config,
                 folder=session.folder,
                 levels=results.levels,
@@ -284,7 +284,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 provenance=provenance(
                     session.config,
                     command=session.command,
-                    target=target_facts(session.config.target, session.info, session.observed),
+                    target=target_facts(session.config.target, session.info, session.server_facts),
                     prompts=session.prepared.prompts_facts,
                     judge=judge_facts(judge, results.verdicts, session.config) if judge is not None else None,
                 ),

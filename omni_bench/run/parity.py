@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omni_bench.accuracy.parity.codes import codes_record, fetch_codes
-from omni_bench.accuracy.parity.compare import Answer, Comparison, Words, compare_answers
+from omni_bench.accuracy.parity.compare import ParityAnswer, ParityComparison, Words, compare_answers
 from omni_bench.accuracy.parity.records import comparison_of, comparison_record
 from omni_bench.accuracy.parity.verdict import LevelParity, is_mismatch, level_parity
 from omni_bench.accuracy.wer import UtteranceScore, is_corrupted, score_utterance
@@ -39,7 +39,7 @@ class ParityResult:
     """``solos``: the requests that were sent alone, a group for each level. ``codes``: by request id."""
 
     solos: tuple[LevelResult, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ParityComparison, ...]
     codes: Mapping[str, np.ndarray]
 
     def level(self, concurrency: Level, provenance: Mapping[str, Any]) -> LevelParity | None:
@@ -153,7 +153,7 @@ def write_parity(folder: RunFolder, result: ParityResult, kept: Mapping[str, str
         folder.write_lines(folder.codes_jsonl, [codes_record(name, codes) for name, codes in result.codes.items()])
 
 
-def write_comparisons(folder: RunFolder, comparisons: Sequence[Comparison]) -> None:
+def write_comparisons(folder: RunFolder, comparisons: Sequence[ParityComparison]) -> None:
     """Write parity.jsonl; nothing if there is nothing to compare. Raises StoreError."""
     if comparisons:
         folder.write_lines(folder.parity_jsonl, [comparison_record(one) for one in comparisons])
@@ -171,7 +171,7 @@ def read_parity(folder: RunFolder) -> ParityResult:
     return ParityResult((solos,) if solos is not None else (), tuple(comparisons), {})
 
 
-def _words(comparison: Comparison, scores: Mapping[str, UtteranceScore], language: str | None) -> Words | None:
+def _words(comparison: ParityComparison, scores: Mapping[str, UtteranceScore], language: str | None) -> Words | None:
     """What was heard of both; None if one was not judged, failed, or their text has no words."""
     mine, alone = scores.get(comparison.request_id), scores.get(comparison.solo_id)
     if mine is None or alone is None or comparison.equal is None or language is None:
@@ -234,7 +234,7 @@ class ParityPhase:
                 repeats_left = max(0, repeats_left - len(names))
         return self.planned
 
-    def compare(self, recordings: Sequence[LevelRecording]) -> list[Comparison]:
+    def compare(self, recordings: Sequence[LevelRecording]) -> list[ParityComparison]:
         """Every pair of which both were recorded, level by level. Raises StoreError for unreadable audio."""
         levels = {recording.concurrency: recording for recording in recordings}
         comparisons = []
@@ -244,7 +244,7 @@ class ParityPhase:
                 continue
             level = levels[solo.concurrency]
             answers = {
-                timeline.request_id: Answer(
+                timeline.request_id: ParityAnswer(
                     timeline, one.audio.get(timeline.request_id), self.codes.get(timeline.request_id)
                 )
                 for one in (level, alone)

@@ -14,7 +14,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.convert import expect, structure
-from omni_bench.records.files import to_json, write_atomically
+from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LoopLag
@@ -69,7 +69,7 @@ def write_results(folder: RunFolder, levels: Sequence[LevelResult], kept: Mappin
                 records.append({**record, "audio": kept[name]} if name in kept else record)
     if not records:
         return
-    data = b"".join(to_json(record, "a line of requests.jsonl") + b"\n" for record in records)
+    data = b"".join(json_bytes(record, "a line of requests.jsonl") + b"\n" for record in records)
     write_atomically(folder.requests_jsonl, lambda path: path.write_bytes(data))
     folder.write_chunks(request.timeline for request in results)
     write_warmup(folder, [request for level in levels for request in level.warmup_requests])

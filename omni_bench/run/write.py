@@ -26,7 +26,7 @@ from omni_bench.run.validity import is_excused, level_reasons, problem_reasons, 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EndedRun:
     """All that is known at the end.
 
     ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
@@ -49,7 +49,7 @@ class Outcome:
     planned: tuple[Level, ...] = ()
 
 
-def finish(outcome: Outcome) -> dict[str, Any]:
+def write_run(outcome: EndedRun) -> dict[str, Any]:
     """Write audio, requests.jsonl, utterances.jsonl, run.json, report.md and plots; returns the content of run.json.
 
     If anything cut the run short, in the load phase or while judging, the audio of all requests
@@ -106,7 +106,7 @@ def finish(outcome: Outcome) -> dict[str, Any]:
     return run
 
 
-def _keep_unmeasured(outcome: Outcome) -> dict[str, str]:
+def _keep_unmeasured(outcome: EndedRun) -> dict[str, str]:
     """Keep the audio of levels that were recorded but could not be measured; request id -> path."""
     measured = {level.concurrency for level in outcome.levels}
     return {

@@ -19,12 +19,12 @@ from omni_bench.run.judging import find_judge
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import hardware, harness, software
 from omni_bench.run.rejudge import judge_again
-from omni_bench.selftest.cases import CLEAN, Case, clean_case
+from omni_bench.selftest.cases import CLEAN, SelftestCase, clean_case
 from omni_bench.selftest.detectors import RunEvidence, alarms_of
-from omni_bench.selftest.evidence import Answer, compare_with_clean, read_answers
+from omni_bench.selftest.evidence import StoredAnswer, compare_with_clean, read_evidence
 from omni_bench.selftest.judging import Ear
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
-from omni_bench.selftest.plan import LOCALE, Plan, describe, write_prompts
+from omni_bench.selftest.plan import LOCALE, SelftestPlan, describe, write_prompts
 from omni_bench.selftest.soundness import came_to_its_end, other_fault, other_settings, own_problem, unproven
 from omni_bench.selftest.untimed import Order, beside, one_run
 from omni_bench.targets.create import create_target
@@ -38,7 +38,7 @@ OWN_EVERY = 4
 
 @dataclass(frozen=True)
 class _Job:
-    case: Case
+    case: SelftestCase
     repeat: int
     folder: Path
 
@@ -52,14 +52,14 @@ class _Heard:
 
     job: _Job
     run: dict[str, Any] | None
-    answers: list[Answer]
+    answers: list[StoredAnswer]
     duration_s: float
     problem: str | None
     kept: bool
 
 
 def run_selftest(
-    plan: Plan, faults: Sequence[Case], out: Path, progress: RunProgress, command: Sequence[str]
+    plan: SelftestPlan, faults: Sequence[SelftestCase], out: Path, progress: RunProgress, command: Sequence[str]
 ) -> SelftestResult:
     """Run clean server and ``faults`` into ``out`` and judge what came back.
 
@@ -106,7 +106,7 @@ def run_selftest(
 
 
 def _run_all(
-    plan: Plan, jobs: Sequence[_Job], prompts: Path, out: Path, progress: RunProgress, command: Sequence[str]
+    plan: SelftestPlan, jobs: Sequence[_Job], prompts: Path, out: Path, progress: RunProgress, command: Sequence[str]
 ) -> list[_Heard]:
     """Every job, in the order of ``jobs``. What is timed (clean server, faults in speed) is run alone, first.
 
@@ -179,17 +179,17 @@ def _is_kept(job: _Job, config: RunConfig) -> bool:
     return kept
 
 
-def _read(folder: Path) -> tuple[dict[str, Any] | None, list[Answer], str | None]:
+def _read(folder: Path) -> tuple[dict[str, Any] | None, list[StoredAnswer], str | None]:
     """run.json, answers, and why there are none."""
     try:
-        run_json, answers = read_answers(folder)
+        run_json, answers = read_evidence(folder)
     except StoreError as error:
         return None, [], str(error)
     return run_json, answers, None
 
 
 @contextmanager
-def _shared_server(plan: Plan, prompts: Path, out: Path) -> Iterator[str]:
+def _shared_server(plan: SelftestPlan, prompts: Path, out: Path) -> Iterator[str]:
     """The clean reference server, for the proxies to stand before. Raises TargetError."""
     server = create_target(compose(plan.overrides(0, prompts)), out / SHARED_SERVER_LOG)
     try:
@@ -198,7 +198,9 @@ def _shared_server(plan: Plan, prompts: Path, out: Path) -> Iterator[str]:
         server.stop()
 
 
-def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, progress: RunProgress) -> list[CaseRun]:
+def _judge_all(
+    runs: Sequence[_Heard], ear: Ear, plan: SelftestPlan, config: RunConfig, progress: RunProgress
+) -> list[CaseRun]:
     clean = {heard.job.repeat: heard for heard in runs if heard.job.case.kind == CLEAN}
     score = _scorer(ear, config)
     cases = []
@@ -233,7 +235,7 @@ def _judge_all(runs: Sequence[_Heard], ear: Ear, plan: Plan, config: RunConfig, 
 
 
 def _judged(
-    folder: Path, run_json: dict[str, Any], ear: Ear, plan: Plan, progress: RunProgress
+    folder: Path, run_json: dict[str, Any], ear: Ear, plan: SelftestPlan, progress: RunProgress
 ) -> tuple[dict[str, Any], str | None]:
     """The run with the judge's verdicts; as it was, and why, if they could not be had."""
     try:
@@ -242,12 +244,12 @@ def _judged(
         return run_json, f"not judged again: {str(error).splitlines()[0]}"
 
 
-def _scorer(ear: Ear, config: RunConfig) -> Callable[[Answer], UtteranceScore]:
-    from omni_bench.accuracy.asr.clips import Clip
+def _scorer(ear: Ear, config: RunConfig) -> Callable[[StoredAnswer], UtteranceScore]:
+    from omni_bench.accuracy.asr.clips import AsrClip
 
-    def score(answer: Answer) -> UtteranceScore:
+    def score(answer: StoredAnswer) -> UtteranceScore:
         assert answer.recording is not None
-        clip = Clip(answer.request_id, answer.recording, answer.sample_rate_hz or config.client.sample_rate_hz)
+        clip = AsrClip(answer.request_id, answer.recording, answer.sample_rate_hz or config.client.sample_rate_hz)
         heard = ear([clip], config.asr, LOCALE)[0]
         return score_utterance(answer.request_id, answer.text, heard.text, answer.language)
 

@@ -17,7 +17,7 @@ NEEDS_AB = "ab"
 
 
 @dataclass(frozen=True)
-class Case:
+class SelftestCase:
     """One fault, or the clean server.
 
     ``expected``: the detectors named before anything ran; one of them must alarm at
@@ -39,15 +39,15 @@ class Case:
         return self.kind == CLEAN or any(detector != NEEDS_AB for detector in self.expected)
 
 
-def clean_case() -> Case:
+def clean_case() -> SelftestCase:
     """The server as it should be."""
-    return Case(CLEAN, CLEAN, "the server as it should be", (), 1, ())
+    return SelftestCase(CLEAN, CLEAN, "the server as it should be", (), 1, ())
 
 
-def all_faults() -> list[Case]:
+def all_faults() -> list[SelftestCase]:
     """Every fault: model, speed, wire, each in the order of its catalogue."""
     inside = [
-        Case(
+        SelftestCase(
             fault.name,
             fault.kind,
             fault.what,
@@ -59,7 +59,7 @@ def all_faults() -> list[Case]:
         for fault in FAULTS.values()
     ]
     outside = [
-        Case(
+        SelftestCase(
             fault.name,
             "wire",
             fault.what,
@@ -74,7 +74,7 @@ def all_faults() -> list[Case]:
     return inside + outside
 
 
-def chosen_faults(names: Sequence[str]) -> list[Case]:
+def chosen_faults(names: Sequence[str]) -> list[SelftestCase]:
     """The faults called ``names`` (all of them if empty). Raises ConfigError for a name that is none."""
     faults = all_faults()
     known = [fault.name for fault in faults]

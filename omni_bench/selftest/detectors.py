@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omni_bench.accuracy.parity.compare import Comparison
+from omni_bench.accuracy.parity.compare import ParityComparison
 from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus
 from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, reasons_of
 from omni_bench.records.timeline import ERROR_KINDS
-from omni_bench.selftest.cases import Case
-from omni_bench.selftest.evidence import Answer
-from omni_bench.selftest.matrix import Alarm
+from omni_bench.selftest.cases import SelftestCase
+from omni_bench.selftest.evidence import StoredAnswer
+from omni_bench.selftest.matrix import DetectorAlarm
 
 LENGTH_TOLERANCE = 0.02
 """Of the length guard: audio lengths of the same requests may differ by this much in sum."""
@@ -32,7 +32,7 @@ STALL_MORE_S = 0.15
 SLOWER = 0.7
 """Audio per second below this share of the clean run's."""
 
-Score = Callable[[Answer], UtteranceScore]
+Score = Callable[[StoredAnswer], UtteranceScore]
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class RunEvidence:
     """
 
     run: Mapping[str, Any] | None
-    answers: Sequence[Answer]
+    answers: Sequence[StoredAnswer]
     clean_run: Mapping[str, Any] | None
-    clean: Sequence[Answer]
-    differences: Sequence[Comparison]
+    clean: Sequence[StoredAnswer]
+    differences: Sequence[ParityComparison]
     score: Score
     wer_limit: float
 
@@ -61,9 +61,9 @@ class LevelEvidence:
     """
 
     concurrency: int
-    answers: Sequence[Answer]
-    pairs: Sequence[tuple[Answer, Answer]]
-    differences: Sequence[Comparison]
+    answers: Sequence[StoredAnswer]
+    pairs: Sequence[tuple[StoredAnswer, StoredAnswer]]
+    differences: Sequence[ParityComparison]
     level: Mapping[str, Any] | None
     clean_level: Mapping[str, Any] | None
     score: Score
@@ -79,16 +79,16 @@ class Detector:
 
     names: tuple[str, ...]
     find: Callable[[LevelEvidence], Iterable[tuple[str, str]]]
-    asked_of: Callable[[Case], bool] = lambda case: True
+    asked_of: Callable[[SelftestCase], bool] = lambda case: True
 
 
-def alarms_of(case: Case, run: RunEvidence) -> list[Alarm]:
+def alarms_of(case: SelftestCase, run: RunEvidence) -> list[DetectorAlarm]:
     """Every detector's findings, one alarm a detector and concurrency."""
     levels = [_level(concurrency, run) for concurrency in _concurrencies(run)]
     asked = [detector for detector in DETECTORS if detector.asked_of(case)]
     return _first_of_each(
         [
-            Alarm(name, level.concurrency, detail)
+            DetectorAlarm(name, level.concurrency, detail)
             for level in levels
             for detector in asked
             for name, detail in detector.find(level)
@@ -202,7 +202,7 @@ def _slower(level: LevelEvidence) -> Found:
         yield "audio_per_s", f"{now:.2f} audio-s/s, clean {then:.2f}"
 
 
-def _is_of_speed(case: Case) -> bool:
+def _is_of_speed(case: SelftestCase) -> bool:
     """With anything but a speed fault, whose audio is right, a comparison of times would mean nothing."""
     return case.kind == "speed"
 
@@ -221,16 +221,16 @@ DETECTORS = (
 """To add one: its function above, and its line here."""
 
 
-def _first_of_each(found: Sequence[Alarm]) -> list[Alarm]:
+def _first_of_each(found: Sequence[DetectorAlarm]) -> list[DetectorAlarm]:
     """One alarm a detector and concurrency: the first, which says how many there were."""
     counts: dict[tuple[str, int], int] = {}
-    first: dict[tuple[str, int], Alarm] = {}
+    first: dict[tuple[str, int], DetectorAlarm] = {}
     for alarm in found:
         place = (alarm.detector, alarm.concurrency)
         counts[place] = counts.get(place, 0) + 1
         first.setdefault(place, alarm)
     return [
-        Alarm(
+        DetectorAlarm(
             name,
             concurrency,
             alarm.detail + (f" (and {counts[name, concurrency] - 1} more)" * (counts[name, concurrency] > 1)),

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omni_bench.accuracy.parity.compare import Comparison, compare_runs
+from omni_bench.accuracy.parity.compare import ParityComparison, compare_run_answers
 from omni_bench.errors import StoreError
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.selftest import stored_answers
+from omni_bench.selftest.parity_answers import read_parity_answers, recording_path
 
 ALONE = 1
 """The concurrency of a request that was sent alone."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoredAnswer:
     """One request and what came back.
 
     ``error``: kind and message of a failure, None if it ended cleanly; ``faults``: what is wrong
@@ -50,7 +50,7 @@ class Answer:
         return self.error is None and self.recording is not None
 
 
-def read_answers(path: Path) -> tuple[dict[str, Any] | None, list[Answer]]:
+def read_evidence(path: Path) -> tuple[dict[str, Any] | None, list[StoredAnswer]]:
     """run.json (None if the run left none) and every answer of a run folder. Raises StoreError."""
     folder = RunFolder.open(path)
     run = folder.read_run() if folder.run_json.is_file() else None
@@ -63,11 +63,11 @@ def read_answers(path: Path) -> tuple[dict[str, Any] | None, list[Answer]]:
     return run, answers
 
 
-def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder) -> list[Answer]:
+def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder) -> list[StoredAnswer]:
     answers = []
     for number, record in enumerate(records, start=1):
         try:
-            answers.append(_answer(record, stored_answers.recording(folder.path.resolve(), record.get("audio"))))
+            answers.append(_answer(record, recording_path(folder.path.resolve(), record.get("audio"))))
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -75,28 +75,28 @@ def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder
     return answers
 
 
-def compare_with_clean(path: Path, clean: Path) -> list[Comparison]:
+def compare_with_clean(path: Path, clean: Path) -> list[ParityComparison]:
     """Every answer of a run against that of the clean run to the same request, by codes and samples.
 
     Those sent alone (concurrency 1) against those sent alone, the others level by level. Raises StoreError.
     """
     found = []
     now, then = RunFolder.open(path), RunFolder.open(clean)
-    alone = compare_runs(stored_answers.read_answers(now, alone=True), stored_answers.read_answers(then, alone=True))
+    alone = compare_run_answers(read_parity_answers(now, alone=True), read_parity_answers(then, alone=True))
     found += [replace(one, concurrency=ALONE) for one in alone]
-    before = stored_answers.read_answers(then)
-    answers = stored_answers.read_answers(now)
+    before = read_parity_answers(then)
+    answers = read_parity_answers(now)
     for concurrency in sorted({answer.timeline.concurrency for answer in answers}):
         mine, theirs = (
             [answer for answer in many if answer.timeline.concurrency == concurrency] for many in (answers, before)
         )
-        found += compare_runs(mine, theirs)
+        found += compare_run_answers(mine, theirs)
     return found
 
 
-def _answer(record: Mapping[str, Any], recording: Path | None) -> Answer:
+def _answer(record: Mapping[str, Any], recording: Path | None) -> StoredAnswer:
     metrics, error = record.get("metrics") or {}, record.get("error")
-    return Answer(
+    return StoredAnswer(
         request_id=record["request_id"],
         prompt_id=record["prompt_id"],
         seed=record["seed"],

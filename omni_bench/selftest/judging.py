@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import Clip, Transcript
+from omni_bench.accuracy.asr.clips import AsrClip, Transcript
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.errors import AccuracyError
@@ -37,12 +37,12 @@ class Ear:
 
     def learn(self, recordings: Iterable[tuple[Path, int]], on_progress: Progress | None = None) -> None:
         """Hear (file, sample rate in Hz) of many runs in one go. Raises AccuracyError."""
-        clips = [Clip(f"recording-{number}", path, rate) for number, (path, rate) in enumerate(recordings)]
+        clips = [AsrClip(f"recording-{number}", path, rate) for number, (path, rate) in enumerate(recordings)]
         self._hear(clips, on_progress)
 
     def __call__(
         self,
-        clips: Sequence[Clip],
+        clips: Sequence[AsrClip],
         asr: AsrConfig,
         language: str,
         on_progress: Progress | None = None,
@@ -53,7 +53,7 @@ class Ear:
         keys = self._hear(clips, on_progress)
         return [replace(self._heard[key], request_id=clip.request_id) for clip, key in zip(clips, keys, strict=True)]
 
-    def _hear(self, clips: Sequence[Clip], on_progress: Progress | None) -> list[str]:
+    def _hear(self, clips: Sequence[AsrClip], on_progress: Progress | None) -> list[str]:
         keys = [_fingerprint(clip) for clip in clips]
         new = {key: clip for key, clip in zip(keys, clips, strict=True) if key not in self._heard}
         # the ids within one call must differ, whatever run they come from
@@ -63,7 +63,7 @@ class Ear:
         return keys
 
 
-def _fingerprint(clip: Clip) -> str:
+def _fingerprint(clip: AsrClip) -> str:
     """SHA-256 of the file (a WAV header holds the rate) or the samples, with the rate."""
     if isinstance(clip.pcm16, np.ndarray):
         data = clip.pcm16.tobytes()

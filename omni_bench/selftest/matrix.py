@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from omni_bench.selftest.cases import CLEAN, Case
+from omni_bench.selftest.cases import CLEAN, SelftestCase
 
 
 @dataclass(frozen=True)
-class Alarm:
+class DetectorAlarm:
     """One detector's finding in one run. ``detail``: the evidence in a few words, with a request's id."""
 
     detector: str
@@ -23,10 +23,10 @@ class Alarm:
 class CaseRun:
     """One run of one case. ``problem``: why it could not be judged at all, None if it could."""
 
-    case: Case
+    case: SelftestCase
     repeat: int
     folder: str
-    alarms: tuple[Alarm, ...]
+    alarms: tuple[DetectorAlarm, ...]
     duration_s: float
     problem: str | None = None
 
@@ -50,7 +50,7 @@ class CaseRun:
 class CaseVerdict:
     """All runs of one case."""
 
-    case: Case
+    case: SelftestCase
     runs: tuple[CaseRun, ...]
 
     @property
@@ -81,7 +81,7 @@ class SelftestResult:
     """The whole matrix. ``skipped``: faults that single runs cannot show (``omni-bench ab`` does)."""
 
     verdicts: tuple[CaseVerdict, ...]
-    skipped: tuple[Case, ...]
+    skipped: tuple[SelftestCase, ...]
     duration_s: float
     facts: Mapping[str, object]
 

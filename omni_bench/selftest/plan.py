@@ -19,7 +19,7 @@ SEEDS_APART = 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class SelftestPlan:
     """Size of a self-test. ``solo``: requests of each level that are sent once more alone (and two of them twice).
 
     ``wire_alone``: with faults of the wire too; what the wire breaks it breaks for many and for one.
@@ -59,10 +59,10 @@ class Plan:
         ]
 
 
-QUICK = Plan(
+QUICK = SelftestPlan(
     concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en", wire_alone=False
 )
-FULL = Plan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
+FULL = SelftestPlan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
 def write_prompts(folder: Path) -> int:
@@ -91,7 +91,7 @@ def write_prompts(folder: Path) -> int:
     return len(short)
 
 
-def describe(plan: Plan) -> Sequence[str]:
+def describe(plan: SelftestPlan) -> Sequence[str]:
     """The size in words, for a report."""
     levels = ", ".join(map(str, plan.concurrency))
     return (

@@ -16,7 +16,7 @@ SILENT = "–"
 HEADERS = ("fault", "where", "named in advance", "caught", "found by (lowest concurrency, runs)")
 
 
-def to_json(result: SelftestResult) -> dict[str, Any]:
+def selftest_document(result: SelftestResult) -> dict[str, Any]:
     """Everything, as plain types: selftest.json."""
     clean = result.false_alarms()
     return {

@@ -12,9 +12,9 @@ from omni_bench.records.config import RunConfig
 from omni_bench.records.invalid_reason import own_reasons
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.validity import was_interrupted
-from omni_bench.selftest.cases import Case
-from omni_bench.selftest.evidence import ALONE, Answer
-from omni_bench.selftest.plan import Plan
+from omni_bench.selftest.cases import SelftestCase
+from omni_bench.selftest.evidence import ALONE, StoredAnswer
+from omni_bench.selftest.plan import SelftestPlan
 
 COMPARED_SETTINGS = ("load", "client", "checks", "dataset", "reference")
 
@@ -46,7 +46,7 @@ def own_problem(run: Mapping[str, Any]) -> str | None:
     return next(map(str, own_reasons(run)), None)
 
 
-def other_fault(run: Mapping[str, Any], case: Case) -> str | None:
+def other_fault(run: Mapping[str, Any], case: SelftestCase) -> str | None:
     """What the server and the proxy said was broken, if that is not the fault of ``case``; None if it is.
 
     Nothing may count as caught that was not there.
@@ -61,7 +61,7 @@ def other_fault(run: Mapping[str, Any], case: Case) -> str | None:
     return f"the server said fault={inside}, the proxy {outside}: not the fault that was asked for"
 
 
-def unproven(run: Mapping[str, Any] | None, answers: Sequence[Answer], plan: Plan) -> str | None:
+def unproven(run: Mapping[str, Any] | None, answers: Sequence[StoredAnswer], plan: SelftestPlan) -> str | None:
     """Why a run of the clean server proves nothing although no detector alarmed; None if every check did its work."""
     if run is None:
         return "it left no run.json"

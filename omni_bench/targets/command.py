@@ -19,7 +19,7 @@ from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
 from omni_bench.targets.launch import NamedServer, guarded_command, launch_command, launch_env, server_python
 from omni_bench.targets.preflight import check_target, missing_program, preflight
-from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
+from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
 
 PROBE_TIMEOUT_S = 2.0
@@ -90,7 +90,7 @@ class CommandTarget:
         models = self._get("/v1/models").status  # 404 and the like: not every server lists its models
         return models is not None and models < 500
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str) -> ProbeAnswer:
         return get(self.base_url + path, PROBE_TIMEOUT_S)
 
     def is_alive(self) -> bool:

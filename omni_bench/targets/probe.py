@@ -20,7 +20,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """An HTTP answer (``status``, body of at most 1 MiB), or why there was none (``problem``)."""
 
     status: int | None
@@ -37,21 +37,21 @@ class Answer:
             return None
 
 
-def get(url: str, timeout_s: float) -> Answer:
+def get(url: str, timeout_s: float) -> ProbeAnswer:
     """One GET. Never raises: what went wrong is in ``problem``.
 
     ``timeout_s``: of every wait, and of the body as a whole, which a server may send byte by byte.
     """
     try:
         with _OPENER.open(url, timeout=timeout_s) as response:
-            return Answer(response.status, _read_body(response, timeout_s), None)
+            return ProbeAnswer(response.status, _read_body(response, timeout_s), None)
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, b"", f"HTTP {error.code}")
+            return ProbeAnswer(error.code, b"", f"HTTP {error.code}")
     except urllib.error.URLError as error:
-        return Answer(None, b"", str(error.reason))
+        return ProbeAnswer(None, b"", str(error.reason))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return Answer(None, b"", f"{type(error).__name__}: {error}")
+        return ProbeAnswer(None, b"", f"{type(error).__name__}: {error}")
 
 
 def _read_body(response: http.client.HTTPResponse, timeout_s: float) -> bytes:

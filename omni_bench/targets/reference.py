@@ -16,7 +16,7 @@ from omni_bench.subprocesses import LISTENING_ON, child_env, module_command
 from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind, checked
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpreter_env
 from omni_bench.targets.launch import device_env
-from omni_bench.targets.probe import Answer, check_port_free, free_port, get, url_of
+from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
 from reference_impl.settings import BUNDLED, ServerSettings
 
@@ -76,7 +76,7 @@ class ReferenceTarget:
             self.base_url = url_of(address[1] or address[2], int(address[3]))
         return self._health().status == 200
 
-    def _health(self) -> Answer:
+    def _health(self) -> ProbeAnswer:
         return get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S)
 
     def is_alive(self) -> bool:

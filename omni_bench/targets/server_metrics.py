@@ -26,7 +26,7 @@ _PREEMPTED = "preempt"
 
 
 @dataclass(frozen=True)
-class Series:
+class ServerSeries:
     """One series: ``kind`` of its family; ``values`` by the ending of its samples (``total``, ``count``, ``sum``)."""
 
     kind: str
@@ -40,7 +40,7 @@ class Scrape:
     ``is_cut``: the answer was longer than what is read of it, so that a series that is not there may yet exist.
     """
 
-    series: Mapping[str, Series]
+    series: Mapping[str, ServerSeries]
     problem: str | None = None
     is_cut: bool = False
 
@@ -66,7 +66,7 @@ def scrape(base_url: str) -> Scrape:
     return Scrape(series, is_cut=is_cut)
 
 
-def parse(text: str) -> dict[str, Series]:
+def parse(text: str) -> dict[str, ServerSeries]:
     """The series of an exposition by ``name{label="value"}``; buckets, creation times and the process's own left out.
 
     Raises ValueError and others for text that is no exposition.
@@ -80,7 +80,7 @@ def parse(text: str) -> dict[str, Series]:
             found.setdefault(name, {})[ending] = value
             # OpenMetrics names a family without the ending of its samples, which this parser takes for another
             kinds[name] = "counter" if family.type == "unknown" and family.name.endswith("_total") else family.type
-    return {name: Series(kinds[name], values) for name, values in found.items()}
+    return {name: ServerSeries(kinds[name], values) for name, values in found.items()}
 
 
 def _samples(family: Metric) -> Iterator[tuple[str, str, float]]:
@@ -123,7 +123,7 @@ def _cut(before: Scrape, after: Scrape) -> str | None:
     return f"only the first {MAX_BODY_BYTES} bytes of /metrics were read {' and '.join(which)} the levels"
 
 
-def _difference(after: Series, before: Series | None) -> dict[str, float | None] | None:
+def _difference(after: ServerSeries, before: ServerSeries | None) -> dict[str, float | None] | None:
     earlier = before.values if before is not None else {}
     if after.kind == "counter":
         increase = sum(after.values.values()) - sum(earlier.values())

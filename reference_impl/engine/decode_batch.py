@@ -23,7 +23,7 @@ from reference_impl.model.kv_cache import SlotCache
 from reference_impl.model.predictor_strategies import STRATEGIES, FrameStrategy, KvCacheStrategy, expand, recorded_frame
 from reference_impl.model.sampling import effective_sampling, penalise, predictor_draw, talker_draw
 from reference_impl.model.transfers import to_device
-from reference_impl.prompt.builder import Prompt, Segment
+from reference_impl.prompt.builder import Segment, TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 # attended positions are rounded up to a multiple of this, so that the allocator sees few sizes
@@ -130,7 +130,7 @@ class DecodeBatch:
     def prefill(
         self,
         slot: int,
-        prompt: Prompt,
+        prompt: TalkerPrompt,
         forced_frames: int | None = None,
         uniform: float | None = None,
         frame: int | None = None,
@@ -187,7 +187,7 @@ class DecodeBatch:
         longest = max(self._longest[: self.count]) + 1
         return self.count, min(-(-longest // SPAN_STEP) * SPAN_STEP, settings.max_seq_len)
 
-    def _prefill_talker(self, slot: int, prompt: Prompt) -> Tensor:
+    def _prefill_talker(self, slot: int, prompt: TalkerPrompt) -> Tensor:
         """A prompt into a slot's cache -> its last state [H]."""
         return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, slot)
 

@@ -19,9 +19,9 @@ from reference_impl.loading.from_settings import Origin
 from reference_impl.model.predictor_strategies import STRATEGIES
 from reference_impl.model.sampling import request_uniforms
 from reference_impl.official_parity.official import EOS, Kind
-from reference_impl.official_parity.recorder import Case, official_audio, official_generation, official_prompt
+from reference_impl.official_parity.recorder import ParityCase, official_audio, official_generation, official_prompt
 from reference_impl.official_parity.table import Result
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.prompt.released import ReleasedPrompts
 from reference_impl.settings import ServerSettings
 
@@ -59,36 +59,40 @@ def speech(seconds: float, seed: int) -> np.ndarray:
     return ((0.3 * tone + 0.05 * noise) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time))).astype(np.float32)
 
 
-def cases(kind: Kind) -> list[Case]:
+def cases(kind: Kind) -> list[ParityCase]:
     """Requests that together use every branch of the prompt's layout."""
     text, long_text = "Hello, the thing is 42!", "It's the user's turn; they're waiting. " * 4
     if kind.task == "custom_voice":
         return [
-            Case("named voice", text, voice="ada", language="English", streaming_text=False),
-            Case("named voice, streaming text", text, voice="ada", language="English", streaming_text=True),
-            Case("no language", long_text.strip(), voice="ada", streaming_text=True),
-            Case("dialect speaker", "你好，世界。", voice="dylan", language="Chinese", streaming_text=False),
-            Case("instruction", text, voice="ada", instructions="Speak slowly.", streaming_text=False),
+            ParityCase("named voice", text, voice="ada", language="English", streaming_text=False),
+            ParityCase("named voice, streaming text", text, voice="ada", language="English", streaming_text=True),
+            ParityCase("no language", long_text.strip(), voice="ada", streaming_text=True),
+            ParityCase("dialect speaker", "你好，世界。", voice="dylan", language="Chinese", streaming_text=False),
+            ParityCase("instruction", text, voice="ada", instructions="Speak slowly.", streaming_text=False),
         ]
     if kind.task == "voice_design":
         return [
-            Case("designed voice", text, instructions="An old, warm voice", language="English", streaming_text=False),
-            Case("designed voice, streaming text", text, instructions="A bright voice", streaming_text=True),
-            Case("no description", text, instructions=None, streaming_text=False),
+            ParityCase(
+                "designed voice", text, instructions="An old, warm voice", language="English", streaming_text=False
+            ),
+            ParityCase("designed voice, streaming text", text, instructions="A bright voice", streaming_text=True),
+            ParityCase("no description", text, instructions=None, streaming_text=False),
         ]
     recording, longer = speech(1.3, seed=1), speech(4.1, seed=2)
     return [
-        Case("x-vector", text, audio=recording, language="English", streaming_text=True),
-        Case("x-vector, whole text", text, audio=recording, streaming_text=False),
-        Case("in context, text longer", long_text.strip(), audio=recording, audio_text="the user", streaming_text=True),
-        Case(
+        ParityCase("x-vector", text, audio=recording, language="English", streaming_text=True),
+        ParityCase("x-vector, whole text", text, audio=recording, streaming_text=False),
+        ParityCase(
+            "in context, text longer", long_text.strip(), audio=recording, audio_text="the user", streaming_text=True
+        ),
+        ParityCase(
             "in context, codes longer", "Hi.", audio=longer, audio_text="the", language="English", streaming_text=True
         ),
-        Case("in context, whole text", text, audio=recording, audio_text="the user", streaming_text=False),
+        ParityCase("in context, whole text", text, audio=recording, audio_text="the user", streaming_text=False),
     ]
 
 
-def our_request(default_voice: str, case: Case, max_new_tokens: int | None = None) -> SpeechRequest:
+def our_request(default_voice: str, case: ParityCase, max_new_tokens: int | None = None) -> SpeechRequest:
     """A case as a request to the engine."""
     return SpeechRequest(
         case.name,
@@ -104,7 +108,7 @@ def our_request(default_voice: str, case: Case, max_new_tokens: int | None = Non
     )
 
 
-def our_prompt(builder: ReleasedPrompts, case: Case) -> Prompt:
+def our_prompt(builder: ReleasedPrompts, case: ParityCase) -> TalkerPrompt:
     """The prompt that a server would build for a case."""
     (segment,) = builder.segments(our_request(builder.voices[0], case))
     prompt = builder.build(segment)
@@ -149,7 +153,7 @@ def check_generation(pair: Pair) -> Iterator[Result]:
                 yield Result(f"{name}, {mode}, {part}", pair.kind.name, error, compared)
 
 
-def our_generation(pair: Pair, chosen: list[Case]) -> tuple[np.ndarray, Tensor]:
+def our_generation(pair: Pair, chosen: list[ParityCase]) -> tuple[np.ndarray, Tensor]:
     """The decode loop over a batch: codes [B, 50, 16] and the hidden state of every step [B, 51, H]."""
     builder = ReleasedPrompts(pair.ours)
     settings = ServerSettings(max_batch=len(chosen), max_seq_len=512, **GREEDY)

@@ -14,7 +14,7 @@ from reference_impl.official_parity.official import Kind
 
 
 @dataclass(frozen=True)
-class Case:
+class ParityCase:
     """A request in both packages' terms. ``audio`` float32 [n] at 24 kHz; with ``audio_text``, cloned in context."""
 
     name: str
@@ -47,7 +47,7 @@ class _Captured(Exception):
         self.arguments = arguments
 
 
-def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> list[np.ndarray]:
+def _speak(official: Any, kind: Kind, cases: Sequence[ParityCase], **more: Any) -> list[np.ndarray]:
     """Call the public method for this kind of checkpoint -> samples float32 [n] of each case."""
     texts = [case.text for case in cases]
     common = {
@@ -74,7 +74,7 @@ def _speak(official: Any, kind: Kind, cases: Sequence[Case], **more: Any) -> lis
     return waves
 
 
-def official_prompt(official: Any, kind: Kind, case: Case) -> tuple[Tensor, Tensor]:
+def official_prompt(official: Any, kind: Kind, case: ParityCase) -> tuple[Tensor, Tensor]:
     """Prompt embeddings [S, H] and trailing text [T, H] that the official package generates from."""
 
     def capture(**arguments: Any) -> None:
@@ -92,14 +92,14 @@ def official_prompt(official: Any, kind: Kind, case: Case) -> tuple[Tensor, Tens
     raise AssertionError("the official package did not call its talker")
 
 
-def official_audio(official: Any, kind: Kind, case: Case, frames: int) -> np.ndarray:
+def official_audio(official: Any, kind: Kind, case: ParityCase, frames: int) -> np.ndarray:
     """Greedy audio of at most ``frames`` frames, float32 [n]."""
     # the last token that may be generated is never turned into a frame
     (wave,) = _speak(official, kind, [case], do_sample=False, subtalker_dosample=False, max_new_tokens=frames + 1)
     return wave
 
 
-def official_generation(official: Any, kind: Kind, cases: Sequence[Case], frames: int) -> Recorded:
+def official_generation(official: Any, kind: Kind, cases: Sequence[ParityCase], frames: int) -> Recorded:
     """Greedy generation through the public method, every talker step recorded."""
     hidden, logits, codes = [], [], []
 

@@ -37,7 +37,7 @@ class Segment(Protocol):
 
 
 @dataclass(frozen=True)
-class Prompt:
+class TalkerPrompt:
     """A segment as the talker sees it, on the device.
 
     ``embeds`` [S, H] and their rotary ``positions`` [S]; ``next_position`` of the first frame.
@@ -63,10 +63,10 @@ class PromptBuilder(Protocol):
     def segments(self, request: SpeechRequest) -> list[Any]:
         """The segments of a request, in order. Raises RequestRejected, which names the field at fault."""
 
-    def build(self, segment: Any) -> Prompt:
+    def build(self, segment: Any) -> TalkerPrompt:
         """The vectors of one of these segments."""
 
-    def build_all(self, segments: list[Any]) -> list[Prompt]:
+    def build_all(self, segments: list[Any]) -> list[TalkerPrompt]:
         """The same of several, which may cost less together."""
 
     def warm_up_request(self) -> SpeechRequest:

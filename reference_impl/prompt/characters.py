@@ -15,7 +15,7 @@ import torch
 from reference_impl.engine_api import Capabilities, RequestRejected, SpeechRequest
 from reference_impl.model.config import TextConfig
 from reference_impl.model.talker import Talker
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.prompt.text import split_sentences, spoken_form
 
 
@@ -101,13 +101,13 @@ class CharPrompts:
         """See :meth:`PromptBuilder.segments`."""
         return self._tokenizer.prompts(request.text, request.voice)
 
-    def build(self, segment: PromptIds) -> Prompt:
+    def build(self, segment: PromptIds) -> TalkerPrompt:
         """See :meth:`PromptBuilder.build`."""
         ids = torch.tensor(segment.ids, device=self._device)
         positions = torch.tensor(segment.positions, device=self._device)
-        return Prompt(self._talker.embed_text(ids), positions, segment.positions[-1] + 1)
+        return TalkerPrompt(self._talker.embed_text(ids), positions, segment.positions[-1] + 1)
 
-    def build_all(self, segments: list[PromptIds]) -> list[Prompt]:
+    def build_all(self, segments: list[PromptIds]) -> list[TalkerPrompt]:
         """See :meth:`PromptBuilder.build_all`."""
         return [self.build(segment) for segment in segments]
 

@@ -30,7 +30,7 @@ from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.config import CodecControl, ModelConfig, ReleasedTextConfig
 from reference_impl.model.talker import Talker
 from reference_impl.model.transfers import to_device
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.prompt.reference_voice import ReferenceVoices
 
 NO_VOICE = "default"  # the one voice of a checkpoint without named speakers
@@ -125,7 +125,7 @@ class ReleasedPrompts:
             return ()
         return self._tokenizer.user_turn(text.strip())
 
-    def build(self, segment: ReleasedSegment) -> Prompt:
+    def build(self, segment: ReleasedSegment) -> TalkerPrompt:
         """See :meth:`PromptBuilder.build`."""
         model = self._model
         speaker = codes = None
@@ -135,7 +135,7 @@ class ReleasedPrompts:
                 codes = self._references.codes(segment.reference_audio)
         return layout(segment, model.talker, model.predictor, self._control, self._markers, speaker, codes)
 
-    def build_all(self, segments: list[ReleasedSegment]) -> list[Prompt]:
+    def build_all(self, segments: list[ReleasedSegment]) -> list[TalkerPrompt]:
         """See :meth:`PromptBuilder.build_all`."""
         if len(segments) == 1 or any(segment.reference_audio is not None for segment in segments):
             return [self.build(segment) for segment in segments]
@@ -190,7 +190,7 @@ def layout(
     markers: Tensor,
     speaker: Tensor | None = None,
     reference_codes: Tensor | None = None,
-) -> Prompt:
+) -> TalkerPrompt:
     """The vectors of a segment; see the module docstring.
 
     markers [3, H]: text pad, bos, eos. speaker [H]: the vector in the speaker slot instead of
@@ -219,10 +219,12 @@ def layout(
         trailing = spoken[:0]
     embeds = torch.cat([instruction, role, tags, body])
     positions = torch.arange(len(embeds), device=device)
-    return Prompt(embeds, positions, len(embeds), trailing, reference_codes)
+    return TalkerPrompt(embeds, positions, len(embeds), trailing, reference_codes)
 
 
-def layouts(segments: list[ReleasedSegment], talker: Talker, control: CodecControl, markers: Tensor) -> list[Prompt]:
+def layouts(
+    segments: list[ReleasedSegment], talker: Talker, control: CodecControl, markers: Tensor
+) -> list[TalkerPrompt]:
     """:func:`layout` of several segments without a reference, in a dozen operations for all of them.
 
     Every position is one row of a table of text vectors, and where there is a codec side one of its rows is added.
@@ -265,7 +267,7 @@ def layouts(segments: list[ReleasedSegment], talker: Talker, control: CodecContr
     vectors = table[given[1]].index_add_(0, given[2], talker.codec_embedding(given[3]))
     positions = torch.arange(max(end - begin for begin, end, _ in spans), device=device)
     return [
-        Prompt(vectors[begin:end], positions[: end - begin], end - begin, vectors[end:last])
+        TalkerPrompt(vectors[begin:end], positions[: end - begin], end - begin, vectors[end:last])
         for begin, end, last in spans
     ]
 

@@ -31,7 +31,7 @@ EXPORT_S = 15.0  # kept back for validation, the last state and the checkpoint
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """Seconds of the codec's stages; the language model gets what is left."""
 
     fit_s: float = 40.0
@@ -51,7 +51,7 @@ def run_all(
     out: Path,
     budget_s: float,
     more_s: float = 0.0,
-    plan: Plan | None = None,
+    plan: TrainingPlan | None = None,
     workers: int = 14,
     device: torch.device | None = None,
     scratch: bool = False,
@@ -65,7 +65,7 @@ def run_all(
     """See the module docstring. ``chunks``: synthesise only so many; the rest as in the single stages."""
     started = time.monotonic()
     deadline = started + budget_s - export_s
-    plan, device = plan or Plan(), device or pick_device("auto")
+    plan, device = plan or TrainingPlan(), device or pick_device("auto")
     audio = state / "audio"
     log = Log(state / "logs" / "all.jsonl", "all")
     processes = start_workers(corpus.absolute(), audio.absolute(), workers, budget_s - export_s - 5, chunks)
@@ -118,10 +118,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--chunks", type=int, default=1 << 30, help="synthesise only the first so many chunks")
     parser.add_argument("--pairs", type=int, default=1500, help="sentences spoken by the base checkpoint")
-    parser.add_argument("--fit-s", type=float, default=Plan.fit_s)
-    parser.add_argument("--encoder-s", type=float, default=Plan.encoder_s)
-    parser.add_argument("--together-s", type=float, default=Plan.together_s)
-    parser.add_argument("--joint-s", type=float, default=Plan.joint_s)
+    parser.add_argument("--fit-s", type=float, default=TrainingPlan.fit_s)
+    parser.add_argument("--encoder-s", type=float, default=TrainingPlan.encoder_s)
+    parser.add_argument("--together-s", type=float, default=TrainingPlan.together_s)
+    parser.add_argument("--joint-s", type=float, default=TrainingPlan.joint_s)
     parser.add_argument("--scratch", action="store_true", help="keep nothing of the base checkpoint but its shapes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seed", type=int, default=0)
@@ -133,7 +133,7 @@ def main() -> None:
         args.out,
         args.budget_s,
         args.more_s,
-        Plan(args.fit_s, args.encoder_s, args.together_s, args.joint_s),
+        TrainingPlan(args.fit_s, args.encoder_s, args.together_s, args.joint_s),
         args.workers,
         pick_device(args.device),
         args.scratch,

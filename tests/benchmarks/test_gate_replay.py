@@ -6,9 +6,9 @@ import re
 
 from benchmarks.gate_replay import __main__ as bench
 from benchmarks.gate_replay.replay import Nights, replay
-from omni_bench.nightly.gate.result import Outcome
+from omni_bench.nightly.gate.result import GateOutcome
 
-PASS, ALARM, OPEN = Outcome.PASS, Outcome.REGRESSION, Outcome.INCONCLUSIVE
+PASS, ALARM, OPEN = GateOutcome.PASS, GateOutcome.REGRESSION, GateOutcome.INCONCLUSIVE
 
 
 def history(**alarms):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.gate_replay.replay import Nights, replay
-from omni_bench.nightly.gate.result import Outcome, Status
+from omni_bench.nightly.gate.result import GateOutcome, Status
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_one_drift_two_spikes_and_a_broken_night(seed):
     alarms = [night for night, one in enumerate(results, start=1) if one.exit_code == 1]
     assert len(alarms) == 1 and 35 <= alarms[0] < 40
     assert [night for night, one in enumerate(results, start=1) if one.exit_code == 3] == [28]
-    assert results[27].outcome is Outcome.HARD_FAILURE
+    assert results[27].outcome is GateOutcome.HARD_FAILURE
     assert [night for night, one in enumerate(results, start=1) if one.replaced] == [20, 47]
     assert [one.exit_code for one in results[:10]] == [2] * 10
     assert results[-1].exit_code == 0 and results[-1].with_status(Status.KNOWN)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from benchmarks.ab_simulation.simulate import World, log_sd, look, rate_interval, simulate, simulated_changes
-from omni_bench.compare.stats.verdicts import VERDICTS, Plan, Verdict
+from benchmarks.ab_simulation.simulate import World, log_sd, look, simulate, simulated_changes
+from omni_bench.compare.stats.verdicts import VERDICTS, StudyPlan, Verdict
 
 STUDIES = 1000
 SURE = 0.01
@@ -91,9 +91,4 @@ def test_same_seed_same_studies_and_no_extension_when_not_planned():
     world = World(effect=0.05, run_cv=0.03)
     assert simulate(world, 120, seed=5) == simulate(world, 120, seed=5)
     assert simulate(world, 120, seed=5) != simulate(world, 120, seed=6)
-    assert simulate(world, 120, seed=5, plan=Plan(5, None)).extended == 0
-
-
-def test_rate_interval_by_hand():
-    low, high = rate_interval(0, 10)  # Clopper–Pearson: 1 − 0.025^(1/10)
-    assert (low, high) == pytest.approx((0.0, 1 - 0.025**0.1))
+    assert simulate(world, 120, seed=5, plan=StudyPlan(5, None)).extended == 0

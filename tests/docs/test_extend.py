@@ -21,7 +21,7 @@ from omni_bench.plugins import PluginError
 from omni_bench.run.config.compose import compose
 from omni_bench.selftest import detectors
 from omni_bench.selftest.cases import all_faults, clean_case
-from omni_bench.selftest.evidence import Answer
+from omni_bench.selftest.evidence import StoredAnswer
 from omni_bench.selftest.matrix import CaseRun, SelftestResult, group_by_case
 from omni_bench.targets.chaos_proxy import catalogue as wire_catalogue
 from omni_bench.targets.chaos_proxy import passing
@@ -218,7 +218,7 @@ def test_a_detector_is_a_column_of_the_matrix(monkeypatch):
     exec(function, namespace)
     monkeypatch.setattr(detectors, "DETECTORS", (*detectors.DETECTORS, eval(line, namespace)))
     answers = [
-        Answer(f"c4-{audio_s}", "p", 1, 4, "Hi.", "en", None, (), None, 24_000, audio_s, 90.0, 0.0)
+        StoredAnswer(f"c4-{audio_s}", "p", 1, 4, "Hi.", "en", None, (), None, 24_000, audio_s, 90.0, 0.0)
         for audio_s in (0.1, 0.3)
     ]
     evidence = detectors.RunEvidence(None, answers, None, [], [], pytest.fail, 0.15)

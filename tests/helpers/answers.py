@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omni_bench.accuracy.parity.compare import Answer, Comparison, Words
+from omni_bench.accuracy.parity.compare import ParityAnswer, ParityComparison, Words
 from omni_bench.records.timeline import RequestError, Timeline
 
 FRAME, RATE_HZ, MS = 1920, 24000, 1_000_000
@@ -50,7 +50,7 @@ def make_answer(
     error: str | None = None,
     frames: int = 10,
     **timeline_fields: object,
-) -> Answer:
+) -> ParityAnswer:
     """An answer with codes that count up and audio in ``folder``.
 
     ``change``: {(frame, codebook): what is added to that code}; ``glitch_at``: the number of a sample that is wrong.
@@ -58,7 +58,7 @@ def make_answer(
     timeline = make_timeline(name, frames=frames, **timeline_fields)
     if error is not None:
         failure = RequestError(error, "made up")
-        return Answer(replace(timeline, error=failure, ended_ns=None, failed_ns=timeline.ended_ns))
+        return ParityAnswer(replace(timeline, error=failure, ended_ns=None, failed_ns=timeline.ended_ns))
     grid = np.arange(frames * 16, dtype=np.int32).reshape(frames, 16)
     for place, by in (change or {}).items():
         grid[place] += by
@@ -69,10 +69,10 @@ def make_answer(
     if audio:
         path = folder / f"{name}.pcm"
         path.write_bytes(samples.tobytes())
-    return Answer(timeline, path, grid if codes else None)
+    return ParityAnswer(timeline, path, grid if codes else None)
 
 
-def make_comparison(name: str = "c4-0000", **fields: object) -> Comparison:
+def make_comparison(name: str = "c4-0000", **fields: object) -> ParityComparison:
     """Of one request: equal codes, unless ``fields`` say otherwise."""
     values = {
         "solo_id": f"solo-{name}",
@@ -85,7 +85,7 @@ def make_comparison(name: str = "c4-0000", **fields: object) -> Comparison:
         "exact": True,
         **fields,
     }
-    return Comparison(request_id=name, **values)
+    return ParityComparison(request_id=name, **values)
 
 
 def make_words(**fields: object) -> Words:

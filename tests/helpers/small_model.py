@@ -15,7 +15,7 @@ from reference_impl.loading.random_weights import random_model
 from reference_impl.model.config import ModelConfig, PredictorConfig, TalkerConfig, TransformerConfig
 from reference_impl.model.presets import QWEN3_TTS_1_7B, TINY
 from reference_impl.model.sampling import request_uniforms
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 MAX_SEQ_LEN = 160
@@ -90,7 +90,7 @@ def enter(batch: DecodeBatch, seed: int, forced_frames: int = 1000) -> int:
     def vectors(count: int) -> torch.Tensor:
         return torch.randn(count, size, generator=generator).to(model.device, model.dtype)
 
-    prompt = Prompt(vectors(length), torch.arange(length, device=model.device), length, vectors(seed % 4))
+    prompt = TalkerPrompt(vectors(length), torch.arange(length, device=model.device), length, vectors(seed % 4))
     row = batch.allocate_slot(request_uniforms(seed, FRAMES + 1, 16))
     batch.prefill(row, prompt, forced_frames, frame=0)
     return row

@@ -10,7 +10,7 @@ import answers
 import pytest
 from fake_environment import FakeEnvironment
 
-from omni_bench.accuracy.parity.compare import Answer
+from omni_bench.accuracy.parity.compare import ParityAnswer
 
 
 @pytest.fixture
@@ -23,6 +23,6 @@ def fake_environment(tmp_path: Path) -> Iterator[FakeEnvironment]:
 
 
 @pytest.fixture
-def make_answer(tmp_path: Path) -> Callable[..., Answer]:
+def make_answer(tmp_path: Path) -> Callable[..., ParityAnswer]:
     """:func:`answers.make_answer` with its audio in the test's own folder."""
     return partial(answers.make_answer, tmp_path)

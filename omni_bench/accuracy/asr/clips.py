@@ -31,7 +31,7 @@ _CUT_FRAME_S = 0.2
 
 
 @dataclass(frozen=True)
-class Clip:
+class AsrClip:
     """One answer to be transcribed.
 
     ``pcm16``: mono int16 samples, or the path of a file that holds them: ``.wav`` with its own
@@ -66,7 +66,7 @@ def longest_clip_s(context_s: float, silence_s: float) -> float:
     return WHISPER_WINDOW_S - silence_s
 
 
-def clip_duration_s(clip: Clip) -> float:
+def clip_duration_s(clip: AsrClip) -> float:
     """Seconds of audio, from the header, the file's size or the array, without reading samples.
 
     Raises AccuracyError for an unreadable file, a bad rate or array, and for more than
@@ -102,7 +102,7 @@ def clip_duration_s(clip: Clip) -> float:
     return duration_s
 
 
-def load_samples_16k(clip: Clip) -> np.ndarray:
+def load_samples_16k(clip: AsrClip) -> np.ndarray:
     """Mono float32 in [-1, 1) at 16 kHz, shape [samples]. Raises AccuracyError as clip_duration_s does."""
     clip_duration_s(clip)
     rate_hz = clip.sample_rate_hz

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from omni_bench.accuracy.asr.clips import Clip, Transcript
+from omni_bench.accuracy.asr.clips import AsrClip, Transcript
 from omni_bench.accuracy.asr.settings import JudgeSettings
 from omni_bench.accuracy.asr.weights.resolve import FASTER_WHISPER, JudgeSpec, resolve_judge
 from omni_bench.records.config import AsrConfig
@@ -14,7 +14,7 @@ from omni_bench.records.config import AsrConfig
 class LoadedJudge(Protocol):
     """What a judging process needs of a judge."""
 
-    def transcribe(self, clips: Sequence[Clip], language: str) -> list[Transcript]:
+    def transcribe(self, clips: Sequence[AsrClip], language: str) -> list[Transcript]:
         """Transcripts in the order of the clips; raises AccuracyError."""
 
 

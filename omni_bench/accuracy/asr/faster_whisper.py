@@ -17,7 +17,7 @@ import numpy as np
 from omni_bench.accuracy.asr.clips import (
     WHISPER_RATE_HZ,
     WHISPER_WINDOW_S,
-    Clip,
+    AsrClip,
     Transcript,
     load_samples_16k,
     longest_clip_s,
@@ -52,7 +52,7 @@ class FasterJudge:
         self._settings = settings
         self._batch_size = settings.batch_size if batched else 1
 
-    def transcribe(self, clips: Sequence[Clip], language: str) -> list[Transcript]:
+    def transcribe(self, clips: Sequence[AsrClip], language: str) -> list[Transcript]:
         """Transcripts of ``clips``, in their order. ``language`` serves clips that name none.
 
         Raises AccuracyError for an unreadable clip or a language the model does not speak, and
@@ -81,7 +81,7 @@ class FasterJudge:
             )
         return whisper_language(name)
 
-    def _windows(self, index: int, clip: Clip) -> list[_Window]:
+    def _windows(self, index: int, clip: AsrClip) -> list[_Window]:
         settings = self._settings
         pieces = split_into_windows(load_samples_16k(clip), longest_clip_s(WHISPER_WINDOW_S, settings.silence_s))
         return [

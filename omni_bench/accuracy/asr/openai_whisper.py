@@ -22,7 +22,7 @@ from whisper.model import ModelDimensions, Whisper
 from omni_bench.accuracy.asr.clips import (
     WHISPER_RATE_HZ,
     WHISPER_WINDOW_S,
-    Clip,
+    AsrClip,
     Transcript,
     load_samples_16k,
     longest_clip_s,
@@ -63,7 +63,7 @@ class Judge:
         self._positions = model.encoder.positional_embedding
         self._max_tokens = model.dims.n_text_ctx // 2  # whisper.decode's own limit
 
-    def transcribe(self, clips: Sequence[Clip], language: str) -> list[Transcript]:
+    def transcribe(self, clips: Sequence[AsrClip], language: str) -> list[Transcript]:
         """Transcripts of ``clips``, in their order. ``language`` serves clips that name none.
 
         Raises AccuracyError for an unreadable clip or a language the model does not speak.
@@ -89,7 +89,7 @@ class Judge:
             )
         return whisper_language(name)
 
-    def _windows(self, index: int, clip: Clip) -> tuple[list[_Window], float]:
+    def _windows(self, index: int, clip: AsrClip) -> tuple[list[_Window], float]:
         """The clip in pieces, and the audio context that suits them."""
         settings = self._settings
         samples = load_samples_16k(clip)

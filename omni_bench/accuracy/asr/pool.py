@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, Clip, Transcript, clip_duration_s, longest_clip_s
+from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, AsrClip, Transcript, clip_duration_s, longest_clip_s
 from omni_bench.accuracy.asr.engines import resolve_engine
 from omni_bench.accuracy.asr.settings import judge_settings, on_cuda
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
@@ -46,7 +46,7 @@ class Batch:
 
 
 def transcribe(
-    clips: Sequence[Clip],
+    clips: Sequence[AsrClip],
     asr: AsrConfig,
     language: str,
     on_progress: Callable[[int, int], None] | None = None,
@@ -125,12 +125,12 @@ def plan_batches(
     return batches
 
 
-def _request(number: int, batch: Batch, clips: Sequence[Clip], folder: Path) -> dict[str, Any]:
+def _request(number: int, batch: Batch, clips: Sequence[AsrClip], folder: Path) -> dict[str, Any]:
     fields = [clip_to_json(_on_disk(clips[index], folder / f"{index}.pcm")) for index in batch.indices]
     return {"batch": number, "language": batch.language, "clips": fields}
 
 
-def _on_disk(clip: Clip, path: Path) -> Clip:
+def _on_disk(clip: AsrClip, path: Path) -> AsrClip:
     if not isinstance(clip.pcm16, np.ndarray):
         return replace(clip, pcm16=clip.pcm16.absolute())
     try:

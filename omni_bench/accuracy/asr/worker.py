@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.settings import JudgeSettings
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.errors import OmniBenchError
@@ -63,8 +63,8 @@ def spec_from_json(fields: dict[str, Any]) -> JudgeSpec:
     return JudgeSpec(**{**fields, "paths": tuple(Path(path) for path in fields["paths"])})
 
 
-def clip_to_json(clip: Clip) -> dict[str, Any]:
-    """A Clip whose samples are in a file, as JSON types."""
+def clip_to_json(clip: AsrClip) -> dict[str, Any]:
+    """An AsrClip whose samples are in a file, as JSON types."""
     return {
         "request_id": clip.request_id,
         "pcm16": str(clip.pcm16),
@@ -73,9 +73,9 @@ def clip_to_json(clip: Clip) -> dict[str, Any]:
     }
 
 
-def clip_from_json(fields: dict[str, Any]) -> Clip:
+def clip_from_json(fields: dict[str, Any]) -> AsrClip:
     """The inverse of :func:`clip_to_json`."""
-    return Clip(**{**fields, "pcm16": Path(fields["pcm16"])})
+    return AsrClip(**{**fields, "pcm16": Path(fields["pcm16"])})
 
 
 def _claim_stdout() -> TextIO:

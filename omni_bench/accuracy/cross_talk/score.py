@@ -32,7 +32,7 @@ class Letters:
 
 
 @dataclass(frozen=True)
-class Match:
+class TextMatch:
     """The best local alignment: its score, and the indices of the words of both texts that took part in it.
 
     A word took part with half of its letters or more; where no word did, all that were touched count.
@@ -77,7 +77,7 @@ def best_scores(heard: Letters, sources: Sequence[Letters]) -> np.ndarray:
     return best
 
 
-def best_match(heard: Letters, source: Letters) -> Match:
+def best_match(heard: Letters, source: Letters) -> TextMatch:
     """The alignment behind a score of :func:`best_scores`. Of several as good, that which ends first."""
     rows, columns = heard.codes.size, source.codes.size
     table = np.zeros((rows + 1, columns + 1))
@@ -100,7 +100,7 @@ def best_match(heard: Letters, source: Letters) -> Match:
             i -= 1
         else:
             j -= 1
-    return Match(score, _words(heard, matched_heard), _words(source, matched_source))
+    return TextMatch(score, _words(heard, matched_heard), _words(source, matched_source))
 
 
 def _words(letters: Letters, matched: Sequence[int]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from omni_bench.errors import ProtocolError, shorten
 from omni_bench.load.clients.urls import speech_url
-from omni_bench.targets.probe import Answer, get
+from omni_bench.targets.probe import ProbeAnswer, get
 
 MAX_FRAMES, MAX_CODEBOOKS = 1 << 16, 64
 FETCH_TIMEOUT_S = 5.0
@@ -26,7 +26,7 @@ class FetchedCodes:
 
 
 def fetch_codes(
-    base_url: str, request_ids: Sequence[str], *, get: Callable[[str, float], Answer] = get
+    base_url: str, request_ids: Sequence[str], *, get: Callable[[str, float], ProbeAnswer] = get
 ) -> FetchedCodes:
     """Ask the server at ``base_url`` what it spoke: GET .../v1/audio/speech/ID/codes, one after another.
 

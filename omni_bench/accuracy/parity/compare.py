@@ -20,7 +20,7 @@ NO_AUDIO = "no audio was kept"
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParityAnswer:
     """What came of one request: its timeline, its samples (.pcm or .wav) and its codes, int [frames, codebooks].
 
     Each of the two may be missing.
@@ -65,7 +65,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ParityComparison:
     """One request in company against the same request sent alone, or (``repeat``) twice alone.
 
     ``kind``: what decided, ``codes`` or ``pcm``; ``equal`` is None and ``problem`` says why if neither could.
@@ -101,13 +101,13 @@ class Comparison:
 
 
 def compare_answers(
-    answer: Answer,
-    solo: Answer,
+    answer: ParityAnswer,
+    solo: ParityAnswer,
     flight: Sequence[Timeline] = (),
     *,
     repeat: bool = False,
     concurrency: Level | None = None,
-) -> Comparison:
+) -> ParityComparison:
     """Compare one request in company (``answer``) with itself alone (``solo``).
 
     ``concurrency``: of the level that the comparison belongs to, None for that of ``answer``.
@@ -130,13 +130,13 @@ def compare_answers(
     if problem is None and audio is None and not has_codes:
         problem = NO_AUDIO
     if problem is not None:
-        return Comparison(**names, kind=None, equal=None, problem=problem)
+        return ParityComparison(**names, kind=None, equal=None, problem=problem)
     place = first_code_difference(answer.codes, solo.codes) if has_codes else None
     sample = audio.first_sample if audio is not None else None
     rate_hz = timeline.sample_rate_hz
     at_sample = sample if place is None else _sample_of_frame(answer, place.frame)
     arrived_ns = None if at_sample is None else sample_arrived_ns(timeline, at_sample)
-    return Comparison(
+    return ParityComparison(
         **names,
         kind=CODES if has_codes else PCM,
         equal=place is None and (audio is None or audio.equal),
@@ -153,7 +153,7 @@ def compare_answers(
     )
 
 
-def compare_runs(answers: Sequence[Answer], clean: Sequence[Answer]) -> list[Comparison]:
+def compare_run_answers(answers: Sequence[ParityAnswer], clean: Sequence[ParityAnswer]) -> list[ParityComparison]:
     """Compare the answers of one run with those of another, joined by prompt and seed.
 
     For a run with a fault against one without. Requests whose prompt and seed the other run lacks are
@@ -161,7 +161,7 @@ def compare_runs(answers: Sequence[Answer], clean: Sequence[Answer]) -> list[Com
     a prompt and seed twice, its first answer that ended cleanly counts. ``solo_id`` is the request of ``clean``;
     the neighbours are those of ``answers``.
     """
-    twins: dict[tuple[str, int], Answer] = {}
+    twins: dict[tuple[str, int], ParityAnswer] = {}
     for other in clean:
         if other.timeline.seed is None:
             continue
@@ -202,7 +202,7 @@ def _failure(timeline: Timeline) -> str | None:
     return f"{timeline.request_id} failed: {error.kind}: {error.message}" if error else f"{timeline.request_id} failed"
 
 
-def _compare_audio(answer: Answer, solo: Answer) -> PcmComparison | None:
+def _compare_audio(answer: ParityAnswer, solo: ParityAnswer) -> PcmComparison | None:
     if answer.audio is None or solo.audio is None:
         if answer.timeline.audio_bytes == solo.timeline.audio_bytes == 0:  # nothing twice is the same
             return compare_pcm(np.zeros(0, np.int16), np.zeros(0, np.int16))
@@ -210,7 +210,7 @@ def _compare_audio(answer: Answer, solo: Answer) -> PcmComparison | None:
     return compare_pcm(read_samples(answer.audio), read_samples(solo.audio))
 
 
-def _sample_of_frame(answer: Answer, frame: int) -> int:
+def _sample_of_frame(answer: ParityAnswer, frame: int) -> int:
     """The first sample of a frame: the samples are shared out evenly among the frames."""
     assert answer.codes is not None
     samples = sum(answer.timeline.chunk_samples)

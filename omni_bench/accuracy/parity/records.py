@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from omni_bench.accuracy.parity.compare import Comparison, Words
+from omni_bench.accuracy.parity.compare import ParityComparison, Words
 from omni_bench.accuracy.parity.verdict import LevelParity
 from omni_bench.errors import shorten
 from omni_bench.records.convert import record_of, structure
@@ -14,16 +14,16 @@ from omni_bench.records.convert import record_of, structure
 _WORD_FIELDS = tuple(field.name for field in fields(Words))
 
 
-def comparison_record(comparison: Comparison) -> dict[str, Any]:
+def comparison_record(comparison: ParityComparison) -> dict[str, Any]:
     """A line of parity.jsonl: the comparison, with what was heard (all null without a judge) beside the rest."""
     record = record_of(comparison)
     return record | (record.pop("words") or dict.fromkeys(_WORD_FIELDS))
 
 
-def comparison_of(record: Mapping[str, Any]) -> Comparison:
+def comparison_of(record: Mapping[str, Any]) -> ParityComparison:
     """The inverse of :func:`comparison_record`. Raises StoreError for a field that is missing or of another type."""
     what = f"comparison of {shorten(repr(record.get('request_id')), 80)}"
-    comparison = structure({**record, "words": None}, Comparison, what)
+    comparison = structure({**record, "words": None}, ParityComparison, what)
     return comparison if record.get("heard") is None else replace(comparison, words=structure(record, Words, what))
 
 

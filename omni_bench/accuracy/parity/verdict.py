@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from omni_bench.accuracy.parity.compare import CODES, PCM, Comparison
+from omni_bench.accuracy.parity.compare import CODES, PCM, ParityComparison
 from omni_bench.records.level import Level
 
 TRANSCRIPT = "transcript"
@@ -48,7 +48,7 @@ class LevelParity:
     corrupted_alone: int
     mcnemar_p: float | None
     failed: dict[str, int]
-    first: Comparison | None
+    first: ParityComparison | None
 
 
 def mcnemar_p(worse: int, worse_alone: int) -> float:
@@ -63,12 +63,14 @@ def mcnemar_p(worse: int, worse_alone: int) -> float:
     return float(binomtest(worse, worse + worse_alone, 0.5).pvalue)
 
 
-def repeat_checks(comparisons: Iterable[Comparison]) -> list[Comparison]:
+def repeat_checks(comparisons: Iterable[ParityComparison]) -> list[ParityComparison]:
     """The comparisons in which a request had no company either time: what they show is the server's own."""
     return [one for one in comparisons if one.equal is not None and (one.repeat or one.concurrency == 1)]
 
 
-def level_parity(comparisons: Sequence[Comparison], concurrency: Level, *, deterministic: bool) -> LevelParity | None:
+def level_parity(
+    comparisons: Sequence[ParityComparison], concurrency: Level, *, deterministic: bool
+) -> LevelParity | None:
     """Sum up one level out of the ``comparisons`` of a whole run; None if it has none."""
     all_of_level = [one for one in comparisons if one.concurrency == concurrency]
     mine = [one for one in all_of_level if not one.repeat]
@@ -113,13 +115,13 @@ def level_parity(comparisons: Sequence[Comparison], concurrency: Level, *, deter
     )
 
 
-def is_mismatch(comparison: Comparison, kind: str) -> bool:
+def is_mismatch(comparison: ParityComparison, kind: str) -> bool:
     """Whether a pair counts as a mismatch where the level is compared by ``kind``."""
     if kind == TRANSCRIPT:
         return comparison.words is not None and comparison.words.worse
     return comparison.equal is False
 
 
-def _moment(comparison: Comparison) -> tuple[bool, int]:
+def _moment(comparison: ParityComparison) -> tuple[bool, int]:
     """Orders mismatches by the arrival of the first difference; those of an unknown moment come last."""
     return (comparison.arrived_ns is None, comparison.arrived_ns or 0)

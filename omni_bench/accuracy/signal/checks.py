@@ -13,7 +13,7 @@ from omni_bench.accuracy.signal.clicks import EdgeEvidence, clicks_by_level, edg
 from omni_bench.accuracy.signal.dropouts import Hole, abrupt_falls, abrupt_onsets, constant_runs
 from omni_bench.accuracy.signal.noise import noise_floor
 from omni_bench.accuracy.signal.repeats import says_something_twice, self_matches
-from omni_bench.accuracy.signal.shared_audio import Clip, SharedAudio, find_shared_audio
+from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio
 from omni_bench.accuracy.signal.speech_level import active_rms
 from omni_bench.accuracy.signal.trailing import LONGEST_TAIL_S, reaches_end, restarts_at_end, stops_at_full_level
 from omni_bench.records.timeline import Timeline
@@ -50,7 +50,7 @@ def level_findings(
         for timeline, text in zip(timelines, texts, strict=True)
     ]
     clips = [
-        Clip(
+        ResponseClip(
             timeline.request_id,
             text,
             timeline.seed,

@@ -19,7 +19,7 @@ _INVERSE = pow(_BASE, -1, 1 << 64)
 
 
 @dataclass(frozen=True)
-class Match:
+class AudioMatch:
     """``samples[at : at + length]`` of one recording equals ``[source_at : source_at + length]`` of another."""
 
     at: int
@@ -53,7 +53,7 @@ def audible_windows(samples: np.ndarray, window: int) -> np.ndarray:
     return power > 32768.0**2 * 10 ** (AUDIBLE_DBFS / 10)
 
 
-def extend(ours: np.ndarray, theirs: np.ndarray, lag: int, hits: np.ndarray, window: int) -> list[Match]:
+def extend(ours: np.ndarray, theirs: np.ndarray, lag: int, hits: np.ndarray, window: int) -> list[AudioMatch]:
     """The longest equal stretches through ``hits`` (starts of equal windows in ``ours``) at one ``lag``.
 
     ``lag``: position in ``ours`` minus position in ``theirs``. Windows whose hash agreed but
@@ -65,7 +65,7 @@ def extend(ours: np.ndarray, theirs: np.ndarray, lag: int, hits: np.ndarray, win
     after = np.unique(np.searchsorted(bounds, hits, side="right"))
     starts, ends = bounds[after - 1] + 1, bounds[after]
     return [
-        Match(int(start), int(start) - lag, int(end - start))
+        AudioMatch(int(start), int(start) - lag, int(end - start))
         for start, end in zip(starts, ends, strict=True)
         if end - start >= window
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.accuracy.signal.fingerprints import WINDOW_S, Match, audible_windows, extend, window_hashes
+from omni_bench.accuracy.signal.fingerprints import WINDOW_S, AudioMatch, audible_windows, extend, window_hashes
 
 PERIODS = 2.5
 MOST_LAGS = 64
@@ -21,7 +21,7 @@ class SelfMatches:
     over and over at one distance (a steady synthetic tone), which is no fault.
     """
 
-    repeats: tuple[Match, ...]
+    repeats: tuple[AudioMatch, ...]
     periodic: np.ndarray
 
 
@@ -41,7 +41,7 @@ def self_matches(samples: np.ndarray, sample_rate_hz: int) -> SelfMatches:
     lags, counts = np.unique(positions - anchors[found], return_counts=True)
     order = np.argsort(positions - anchors[found], kind="stable")
     groups = np.split(positions[order], np.cumsum(counts)[:-1]) if len(lags) else []
-    repeats: list[Match] = []
+    repeats: list[AudioMatch] = []
     for lag, hits in list(zip(lags, groups, strict=True))[:MOST_LAGS]:
         hits = hits[~periodic[hits]]
         if not len(hits):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from omni_bench.accuracy.signal.clicks import edge_evidence
-from omni_bench.accuracy.signal.fingerprints import WINDOW_S, Match, extend, window_hashes
+from omni_bench.accuracy.signal.fingerprints import WINDOW_S, AudioMatch, extend, window_hashes
 from omni_bench.accuracy.signal.repeats import anchor_positions, look_up, self_matches, sentences
 
 JUST_BEFORE_NS = 5_000_000_000
@@ -24,7 +24,7 @@ CACHED_CLIPS = 64
 
 
 @dataclass(frozen=True)
-class Clip:
+class ResponseClip:
     """One response of a run, without its samples. Times in ns of one clock."""
 
     request_id: str
@@ -46,7 +46,7 @@ class SharedAudio:
     duration_s: float
 
 
-def may_share(one: Clip, other: Clip) -> bool:
+def may_share(one: ResponseClip, other: ResponseClip) -> bool:
     """Whether equal samples of the two would be a fault that the timelines allow.
 
     False if they were never in flight together and the later did not start within 5 s of the
@@ -60,7 +60,7 @@ def may_share(one: Clip, other: Clip) -> bool:
     return near and not same and not common and one.sample_rate_hz == other.sample_rate_hz
 
 
-def find_shared_audio(clips: Sequence[Clip], load: Callable[[str], np.ndarray]) -> list[SharedAudio]:
+def find_shared_audio(clips: Sequence[ResponseClip], load: Callable[[str], np.ndarray]) -> list[SharedAudio]:
     """Every audible stretch of 40 ms or more that two responses share, by victim and time.
 
     ``load(request_id)`` gives the samples, int16 [n]; it is called about twice a clip, and few
@@ -88,8 +88,10 @@ def find_shared_audio(clips: Sequence[Clip], load: Callable[[str], np.ndarray]) 
     return sorted(found, key=lambda shared: (shared.victim, shared.at_s, shared.source))
 
 
-def _matches(ours: np.ndarray, theirs: np.ndarray, positions: np.ndarray, lags: np.ndarray, window: int) -> list[Match]:
-    matches: list[Match] = []
+def _matches(
+    ours: np.ndarray, theirs: np.ndarray, positions: np.ndarray, lags: np.ndarray, window: int
+) -> list[AudioMatch]:
+    matches: list[AudioMatch] = []
     values, counts = np.unique(lags, return_counts=True)
     for lag in values[np.argsort(-counts, kind="stable")][:MOST_STRETCHES]:
         for match in extend(ours, theirs, int(lag), positions[lags == lag], window):
@@ -99,7 +101,7 @@ def _matches(ours: np.ndarray, theirs: np.ndarray, positions: np.ndarray, lags: 
     return matches[:MOST_STRETCHES]
 
 
-def _named(one: Clip, other: Clip, match: Match, store: _Store) -> list[SharedAudio]:
+def _named(one: ResponseClip, other: ResponseClip, match: AudioMatch, store: _Store) -> list[SharedAudio]:
     rate = one.sample_rate_hz
     here = SharedAudio(one.request_id, other.request_id, match.at / rate, match.source_at / rate, match.length / rate)
     there = SharedAudio(other.request_id, one.request_id, match.source_at / rate, match.at / rate, match.length / rate)
@@ -143,7 +145,7 @@ class _Anchors:
     ends: np.ndarray
 
     @classmethod
-    def of(cls, clips: Sequence[Clip], store: _Store) -> _Anchors:
+    def of(cls, clips: Sequence[ResponseClip], store: _Store) -> _Anchors:
         hashes, positions = [], []
         for clip in clips:
             samples = store.get(clip.request_id)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, Clip, load_samples_16k
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
 from omni_bench.metrics.signal import AUDIBLE_DBFS, WINDOW_S
 
 ONSET_S = 1.0
@@ -71,7 +71,7 @@ class VoiceSummary:
     outliers: int | None
 
 
-def voice_prints(encoder: Encoder, clips: Sequence[Clip]) -> list[VoicePrint]:
+def voice_prints(encoder: Encoder, clips: Sequence[AsrClip]) -> list[VoicePrint]:
     """The three vectors of every clip, silence at both ends left out. Raises AccuracyError for an unreadable clip."""
     prints = []
     for clip in clips:

@@ -23,7 +23,7 @@ Build = Callable[[Source], Path]
 
 
 @dataclass(frozen=True)
-class Arm:
+class StudyArm:
     """One side of a study. ``overrides``: all of its configuration's; ``title``: what the user called it.
 
     ``source``: what its environment was made from, None for the one that omni-bench runs in.
@@ -52,7 +52,7 @@ class Arm:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Arm:
+    def from_json(cls, data: Mapping[str, Any]) -> StudyArm:
         """The inverse of :meth:`to_json`. Raises ConfigError for a configuration that is no longer valid."""
         source = data["source"]
         return cls(
@@ -64,7 +64,7 @@ class Arm:
         )
 
 
-def resolve_arms(words: StudyWords, folder: Path, build: Build) -> tuple[Arm, Arm]:
+def resolve_arms(words: StudyWords, folder: Path, build: Build) -> tuple[StudyArm, StudyArm]:
     """Compose both arms; ``build`` gives the interpreter of a source, and is asked once all else is known to be right.
 
     ``folder``: to which sources are relative. Raises ConfigError, also if the arms differ in more than the server,
@@ -81,11 +81,11 @@ def resolve_arms(words: StudyWords, folder: Path, build: Build) -> tuple[Arm, Ar
     for one, source in pairs:
         python = str(build(source)) if source is not None else None
         overrides = _overrides(words.shared, one, source, python)
-        arms.append(Arm(one.name, _title(one, source), overrides, compose(overrides), source))
+        arms.append(StudyArm(one.name, _title(one, source), overrides, compose(overrides), source))
     return arms[0], arms[1]
 
 
-def same_server(before: Arm, after: Arm) -> bool:
+def same_server(before: StudyArm, after: StudyArm) -> bool:
     """Whether the arms are the same in all that is configured: an A/A study."""
     configs = [asdict(arm.config) for arm in (before, after)]
     for config in configs:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from omni_bench.compare.ab.sources import Source
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 from omni_bench.targets.interpreter import interpreter_env
 
 MARKER, LOG = "environment.json", "install.log"
@@ -63,7 +63,7 @@ def build_environment(source: Source, recipe: Recipe, say: Callable[[str], None]
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _install(source, recipe, folder, python, tool or run_tool)
-        marker = to_json({"source": asdict(source), "share_packages": recipe.share_packages}, MARKER, indent=2)
+        marker = json_bytes({"source": asdict(source), "share_packages": recipe.share_packages}, MARKER, indent=2)
         write_atomically(folder / MARKER, lambda path: path.write_bytes(marker))
     return python
 

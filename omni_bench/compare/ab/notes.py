@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omni_bench.compare.ab.arms import Arm, same_server
+from omni_bench.compare.ab.arms import StudyArm, same_server
 from omni_bench.compare.ab.order import BEFORE, RunRecord, RunState
 from omni_bench.compare.ab.state import StudyState
 from omni_bench.compare.markdown import primary_line
@@ -55,7 +55,7 @@ def study_notes(state: StudyState) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _no_fresh_server(arms: tuple[Arm, Arm]) -> str | None:
+def _no_fresh_server(arms: tuple[StudyArm, StudyArm]) -> str | None:
     names = [arm.name for arm in arms if not arm.fresh]
     if not names:
         return None
@@ -66,7 +66,7 @@ def _no_fresh_server(arms: tuple[Arm, Arm]) -> str | None:
     )
 
 
-def _same(arms: tuple[Arm, Arm]) -> str | None:
+def _same(arms: tuple[StudyArm, StudyArm]) -> str | None:
     if not same_server(*arms):
         return None
     return f"An A/A study: {BEFORE} and after are the same server, so that any difference is chance."

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omni_bench.compare.ab.arms import Arm
+from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
-from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.records.files import os_errors_as_store_errors, to_json, write_atomically
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 
 STATE_NAME, RUNS = "ab.json", "runs"
 SCHEMA_VERSION = "1.0"
@@ -41,15 +41,15 @@ class StudyState:
     command: tuple[str, ...]
     started_utc: str
     harness: Mapping[str, Any]
-    plan: Plan
+    plan: StudyPlan
     seed: int
     start: str
-    arms: tuple[Arm, Arm]
+    arms: tuple[StudyArm, StudyArm]
     records: tuple[RunRecord, ...] = ()
     resumed: tuple[int, ...] = ()
     ending: Ending | None = None
 
-    def arm(self, name: str) -> Arm:
+    def arm(self, name: str) -> StudyArm:
         """The arm of this name."""
         return self.arms[ARMS.index(name)]
 
@@ -65,7 +65,7 @@ class StudyState:
             **asdict(replace(self, arms=())),
             "arms": {arm.name: arm.to_json() for arm in self.arms},
         }
-        data = to_json(document, STATE_NAME, indent=2) + b"\n"
+        data = json_bytes(document, STATE_NAME, indent=2) + b"\n"
         write_atomically(folder / STATE_NAME, lambda path: path.write_bytes(data))
 
     @classmethod
@@ -85,10 +85,10 @@ class StudyState:
                 command=tuple(document["command"]),
                 started_utc=document["started_utc"],
                 harness=document["harness"],
-                plan=Plan(**document["plan"]),
+                plan=StudyPlan(**document["plan"]),
                 seed=document["seed"],
                 start=document["start"],
-                arms=tuple(Arm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]
+                arms=tuple(StudyArm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]
                 records=tuple(_record(one) for one in document["records"]),
                 resumed=tuple(document["resumed"]),
                 ending=Ending(**document["ending"]) if document["ending"] else None,

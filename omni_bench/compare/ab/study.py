@@ -29,7 +29,7 @@ from omni_bench.compare.ab.order import (
 from omni_bench.compare.ab.state import RUNS, Ending, StudyState
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run
-from omni_bench.compare.result import Comparison, Outcome
+from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.compare.views import RunView
 from omni_bench.errors import (
@@ -46,13 +46,13 @@ from omni_bench.records.files import os_errors_as_store_errors
 
 EXIT_INCONCLUSIVE = 2
 EXIT_CODES = {
-    Outcome.NO_REGRESSION: EXIT_OK,
-    Outcome.IMPROVEMENT: EXIT_OK,
-    Outcome.REGRESSION: EXIT_INVALID,
-    Outcome.HARD_FAILURE: EXIT_INVALID,
-    Outcome.NO_CLAIM: EXIT_INVALID,
-    Outcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
-    Outcome.ADVISORY: EXIT_INCONCLUSIVE,
+    ComparisonOutcome.NO_REGRESSION: EXIT_OK,
+    ComparisonOutcome.IMPROVEMENT: EXIT_OK,
+    ComparisonOutcome.REGRESSION: EXIT_INVALID,
+    ComparisonOutcome.HARD_FAILURE: EXIT_INVALID,
+    ComparisonOutcome.NO_CLAIM: EXIT_INVALID,
+    ComparisonOutcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
+    ComparisonOutcome.ADVISORY: EXIT_INCONCLUSIVE,
 }
 """As those of the gate: 0 pass, 1 regression or broken, 2 nothing can be said, 3 infrastructure."""
 
@@ -65,7 +65,7 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True)
-class Result:
+class StudyResult:
     """An ended study. ``comparison`` is None if no pair is there to compare."""
 
     ending: Ending
@@ -83,7 +83,7 @@ class Study:
         self._views: dict[str, RunView] = {}
         self._said: set[str] = set()
 
-    def go(self) -> Result:
+    def go(self) -> StudyResult:
         """Run to the end (a study that has ended gives its result again).
 
         Raises ComparabilityError if the runs turn out not to be comparable, OmniBenchError for what is wrong here
@@ -195,7 +195,7 @@ class Study:
             if one.pair == step.pair and one.state in (RunState.INVALID, RunState.FAILED)
         ]
         why = f"pair {step.pair} came to nothing in {MAX_ATTEMPTS} attempts ({'; '.join(bad)})"
-        hard = comparison is not None and comparison.outcome is Outcome.HARD_FAILURE
+        hard = comparison is not None and comparison.outcome is ComparisonOutcome.HARD_FAILURE
         if hard or only_after_is_broken(self.state.records, step.pair):
             return Ending(outcome, EXIT_INVALID, f"{why}: {AFTER} is broken where {BEFORE} is not")
         return Ending(outcome, EXIT_INFRASTRUCTURE, why)
@@ -212,13 +212,13 @@ class Study:
                 pass
         return good, self._compare(good) if good else None
 
-    def _ended(self, ending: Ending) -> Result:
+    def _ended(self, ending: Ending) -> StudyResult:
         pairs, comparison = self._at_the_end()
         if comparison is None:
-            return Result(ending, None, (), ())
+            return StudyResult(ending, None, (), ())
         before, after = self._arms(pairs)
         comparison = replace(comparison, notes=(*study_notes(self.state), *comparison.notes))
-        return Result(ending, comparison, tuple(before), tuple(after))
+        return StudyResult(ending, comparison, tuple(before), tuple(after))
 
     def _path(self, record: RunRecord) -> Path:
         return self.folder / RUNS / record.folder

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omni_bench.compare.ab.order import ARMS
-from omni_bench.compare.stats.verdicts import FULL_PAIRS, Plan
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, StudyPlan
 from omni_bench.errors import ConfigError, alternatives
 from omni_bench.run.config.compose import group_options
 
@@ -39,7 +39,7 @@ class StudyWords:
 
     arms: tuple[ArmWords, ArmWords]
     shared: tuple[str, ...]
-    plan: Plan
+    plan: StudyPlan
     seed: int
 
 
@@ -74,18 +74,18 @@ def read_words(words: Sequence[str]) -> StudyWords:
     return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed)
 
 
-def _plan(settings: dict[str, str]) -> Plan:
+def _plan(settings: dict[str, str]) -> StudyPlan:
     """``pairs`` and what they are extended to: 8 for a full study, none for a quick advisory one or a long one."""
     pairs = _whole("pairs", settings.get("pairs", str(FULL_PAIRS)), 1, MAX_PAIRS)
     text = settings.get("extend")
     if text is None:
-        return Plan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None)
+        return StudyPlan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None)
     if text == OFF:
-        return Plan(pairs, None)
+        return StudyPlan(pairs, None)
     extended = _whole("extend", text, 0, MAX_PAIRS, f", or {OFF}")
     if extended <= pairs:
         raise ConfigError(f"extend={text}: more than pairs={pairs}, or {OFF}")
-    return Plan(pairs, extended)
+    return StudyPlan(pairs, extended)
 
 
 def _arm(name: str, words: Sequence[tuple[str, str]]) -> ArmWords:

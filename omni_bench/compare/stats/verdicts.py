@@ -44,7 +44,7 @@ CELL_FALSE_DISCOVERY_RATE = 0.10
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """How many pairs are run before looking. ``extended``: how many in all after the one extension, None for none.
 
     A study that may look twice spends half of the error at each look (Bonferroni).

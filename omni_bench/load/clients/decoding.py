@@ -50,7 +50,7 @@ class TextPart:
 Part = Union[AudioPart, TextPart]
 
 
-class Facts(Protocol):
+class ResponseFacts(Protocol):
     """What a decoder has learnt beside the parts; None where the answer does not say.
 
     ``sample_rate_hz``: of the audio. ``server_id``: what the server calls the request.
@@ -65,7 +65,7 @@ class Facts(Protocol):
     def completion_tokens(self) -> int | None: ...
 
 
-class Decoder(Facts, Protocol):
+class Decoder(ResponseFacts, Protocol):
     """Takes the body of one response apart. Used once."""
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:

@@ -14,8 +14,8 @@ from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.decoding import (
     MAX_TEXT_CHARS,
     AudioPart,
-    Facts,
     Part,
+    ResponseFacts,
     TextPart,
     WireFailure,
     audio_limit_bytes,
@@ -111,7 +111,7 @@ class Record:
     failed_ns: int | None = None  # where a failure was noticed some time before it reached the caller
     http_status: int | None = None
     header_id: str | None = None
-    decoder: Facts | None = None
+    decoder: ResponseFacts | None = None
     arrived_ns: list[int] = field(default_factory=list)
     audio: list[bytes] = field(default_factory=list)
     chunk_ends: list[bool] = field(default_factory=list)

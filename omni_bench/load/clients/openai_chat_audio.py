@@ -27,7 +27,7 @@ from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, voice_fields
 from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
 from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
-from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_form import WireForm, WireRecording
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
@@ -232,9 +232,9 @@ FORM = WireForm(
     codec=ChatCodec,
     modalities=MODALITIES,
     recordings={
-        "chat": Recording(modalities=MODALITIES),
-        "chat_openai": Recording({"audio": {"format": "pcm16"}, "audio_field": "audio"}, MODALITIES),
-        "chat_text": Recording(modalities=(TEXT,)),
-        "chat_error": Recording(modalities=MODALITIES, error="in_band_error"),
+        "chat": WireRecording(modalities=MODALITIES),
+        "chat_openai": WireRecording({"audio": {"format": "pcm16"}, "audio_field": "audio"}, MODALITIES),
+        "chat_text": WireRecording(modalities=(TEXT,)),
+        "chat_error": WireRecording(modalities=MODALITIES, error="in_band_error"),
     },
 )

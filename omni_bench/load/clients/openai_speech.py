@@ -14,7 +14,7 @@ from omni_bench.load.clients.responses import PCM_CONTENT_TYPES, TAIL_BYTES, WAV
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, header_bytes, stated_size, with_sizes
 from omni_bench.load.clients.wav import WavStream, begins_wav
-from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_form import WireForm, WireRecording
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
@@ -187,7 +187,7 @@ FORM = WireForm(
     content_types=PCM_CONTENT_TYPES,
     decoder=lambda options, stated_rate_hz: PcmDecoder(stated_rate_hz or options.sample_rate_hz),
     codec=SampleCodec,
-    recordings={"speech_pcm": Recording()},
+    recordings={"speech_pcm": WireRecording()},
 )
 WAV_FORM = WireForm(
     name="openai_speech_wav",
@@ -197,5 +197,5 @@ WAV_FORM = WireForm(
     content_types=WAV_CONTENT_TYPES,
     decoder=lambda options, stated_rate_hz: WavDecoder(options.sample_rate_hz, stated_rate_hz),
     codec=SampleCodec,
-    recordings={"speech_wav": Recording(), "speech_wav_file": Recording({"stream": False})},
+    recordings={"speech_wav": WireRecording(), "speech_wav_file": WireRecording({"stream": False})},
 )

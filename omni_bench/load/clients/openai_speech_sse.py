@@ -19,7 +19,7 @@ from omni_bench.load.clients.responses import SSE_CONTENT_TYPES, one_line
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
 from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
-from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_form import WireForm, WireRecording
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
@@ -93,8 +93,8 @@ FORM = WireForm(
     decoder=SpeechEvents,
     codec=SpeechEventCodec,
     recordings={
-        "speech_sse": Recording(),
-        "speech_sse_wav": Recording({"response_format": "wav"}),
-        "speech_sse_error": Recording(error="in_band_error"),
+        "speech_sse": WireRecording(),
+        "speech_sse_wav": WireRecording({"response_format": "wav"}),
+        "speech_sse_error": WireRecording(error="in_band_error"),
     },
 )

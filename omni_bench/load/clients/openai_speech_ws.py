@@ -32,7 +32,7 @@ from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, Wire, base64_unit, json_object, payload_unit
 from omni_bench.load.clients.wav import AudioPayload
-from omni_bench.load.clients.wire_form import Recording, WireForm
+from omni_bench.load.clients.wire_form import WireForm, WireRecording
 from omni_bench.records.timeline import Timeline
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
@@ -215,8 +215,8 @@ FORM = WireForm(
         "none, sentence, clause"
     },
     recordings={
-        "socket_pcm": Recording(),
-        "socket_wav": Recording({"response_format": "wav"}),
-        "socket_error": Recording(error="in_band_error"),
+        "socket_pcm": WireRecording(),
+        "socket_wav": WireRecording({"response_format": "wav"}),
+        "socket_error": WireRecording(error="in_band_error"),
     },
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
 
 
 @dataclass(frozen=True)
-class Recording:
+class WireRecording:
     """An answer of the reference server that the tests keep: ``extra_body`` and ``modalities`` of the request.
 
     ``error``: the kind of failure that a client must see in it, None if it ends well.
@@ -54,7 +54,7 @@ class WireForm:
     encode: Callable[[dict[str, Any]], bytes] = encode_json
     modalities: tuple[str, ...] = ()
     own_keys: Mapping[str, str] = field(default_factory=dict)
-    recordings: Mapping[str, Recording] = field(default_factory=dict)
+    recordings: Mapping[str, WireRecording] = field(default_factory=dict)
 
     @property
     def defaults(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.known import TOLERANCE_NIGHTS, KnownChanges
 from omni_bench.nightly.gate.result import Expected, SeriesResult, Status
-from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
-from omni_bench.nightly.history.series import Series, needs_equal_length, series_of
+from omni_bench.nightly.history.series import MetricSeries, needs_equal_length, series_of
 from omni_bench.nightly.history.trend import baseline_log, commit_range
 from omni_bench.report.format import signed_percent
 
@@ -30,7 +30,7 @@ class Evidence:
     """
 
     nights: Sequence[StoredRun]
-    alarms: Sequence[Alarm] = ()
+    alarms: Sequence[HistoryAlarm] = ()
     baseline: Baseline | None = None
     pinned: Mapping[str, StoredRun] | None = None
 
@@ -52,7 +52,7 @@ def judge_series(metric: str, load: str, tonight: StoredRun, evidence: Evidence)
 
 
 class _Judge:
-    def __init__(self, series: Series, tonight: StoredRun, evidence: Evidence):
+    def __init__(self, series: MetricSeries, tonight: StoredRun, evidence: Evidence):
         self.series, self.evidence = series, evidence
         self.metric, self.load = series.metric, series.load
         self.sign = worse_sign(METRICS[series.metric].better)
@@ -170,20 +170,20 @@ class _Judge:
             against_baseline=None if normal is None or not as_measured else math.expm1(self.log - normal),
         )
 
-    def _alarm(self, kind: str, night: StoredRun, change: float) -> Alarm:
-        return Alarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
+    def _alarm(self, kind: str, night: StoredRun, change: float) -> HistoryAlarm:
+        return HistoryAlarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
 
     def _commits(self, index: int) -> tuple[str | None, str | None]:
         nights = self.series.nights
         return (nights[index - 1].commit if index else None, nights[index].commit)
 
-    def _index_of(self, alarm: Alarm) -> int | None:
+    def _index_of(self, alarm: HistoryAlarm) -> int | None:
         """The first night of the series at or after the alarm's onset."""
         onset = self.known.onset(alarm)
         positions = [self.known.position(night) for night in self.series.nights]
         return next((number for number, position in enumerate(positions) if position >= onset), None)
 
-    def _onset_date(self, alarm: Alarm) -> str:
+    def _onset_date(self, alarm: HistoryAlarm) -> str:
         index = self._index_of(alarm)
         return "n/a" if index is None else _date(self.series.nights[index])
 

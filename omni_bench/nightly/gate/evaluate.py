@@ -11,7 +11,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import WithLength
 from omni_bench.nightly.gate.decide import Evidence, judge_series
 from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
-from omni_bench.nightly.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult, Status
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult, Status
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.rows import in_place
 from omni_bench.nightly.history.series import equally_long, gated_of, loads
@@ -35,7 +35,7 @@ def evaluate(
     pinned = None if evidence.pinned is None else evidence.pinned.get(tonight.run_id)
     base = GateResult(
         run=tonight,
-        outcome=Outcome.PASS,
+        outcome=GateOutcome.PASS,
         integrity=cases,
         series=(),
         nights=len(evidence.nights),
@@ -68,10 +68,10 @@ def evaluate(
     return replace(base, series=series, outcome=_outcome(series), replaced=True, notes=(*base.notes, note))
 
 
-def _broken(cases: Sequence[IntegrityCase]) -> Outcome | None:
+def _broken(cases: Sequence[IntegrityCase]) -> GateOutcome | None:
     if failed(cases):
-        return Outcome.HARD_FAILURE
-    return Outcome.INVALID if not_measured(cases) else None
+        return GateOutcome.HARD_FAILURE
+    return GateOutcome.INVALID if not_measured(cases) else None
 
 
 def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
@@ -116,13 +116,13 @@ def _spike(one: SeriesResult, first: SeriesResult | None) -> SeriesResult:
     return replace(one, status=Status.NOT_REPRODUCED, reason=f"first run {first.reason}; not in the second run")
 
 
-def _outcome(series: Sequence[SeriesResult]) -> Outcome:
+def _outcome(series: Sequence[SeriesResult]) -> GateOutcome:
     statuses = {one.status for one in series}
     if Status.REGRESSION in statuses:
-        return Outcome.REGRESSION
+        return GateOutcome.REGRESSION
     if not series or statuses & {Status.UNCONFIRMED, Status.INCONCLUSIVE}:
-        return Outcome.INCONCLUSIVE
-    return Outcome.PASS
+        return GateOutcome.INCONCLUSIVE
+    return GateOutcome.PASS
 
 
 def _notes(tonight: StoredRun, evidence: Evidence) -> tuple[str, ...]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.nightly.gate.result import GateResult, IntegrityCase, Outcome, SeriesResult
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.table import baseline_line
 from omni_bench.report.format import NA, escape_markdown, number, signed_percent
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")
 _MARKS = {
-    Outcome.PASS: "✅",
-    Outcome.REGRESSION: "❌",
-    Outcome.INCONCLUSIVE: "❔",
-    Outcome.HARD_FAILURE: "⛔",
-    Outcome.INVALID: "⚠️",
+    GateOutcome.PASS: "✅",
+    GateOutcome.REGRESSION: "❌",
+    GateOutcome.INCONCLUSIVE: "❔",
+    GateOutcome.HARD_FAILURE: "⛔",
+    GateOutcome.INVALID: "⚠️",
 }
 
 
-def verdict_line(result: GateResult) -> str:
+def gate_verdict_line(result: GateResult) -> str:
     """``REGRESSION (exit 1): qwen3_tts on NVIDIA H100, 34 valid nights before``."""
     run = result.run
     nights = f"{result.nights} valid night{'' if result.nights == 1 else 's'} before"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.records.invalid_reason import InvalidReason
 
 
-class Outcome(StrEnum):
+class GateOutcome(StrEnum):
     """The verdict on a night."""
 
     PASS = "PASS"
@@ -21,11 +21,11 @@ class Outcome(StrEnum):
 
 
 EXIT_CODES = {
-    Outcome.PASS: 0,
-    Outcome.REGRESSION: 1,
-    Outcome.INCONCLUSIVE: 2,
-    Outcome.HARD_FAILURE: 3,
-    Outcome.INVALID: 3,
+    GateOutcome.PASS: 0,
+    GateOutcome.REGRESSION: 1,
+    GateOutcome.INCONCLUSIVE: 2,
+    GateOutcome.HARD_FAILURE: 3,
+    GateOutcome.INVALID: 3,
 }
 """A hard failure (broken audio, failed requests, cross-talk, parity) exits with 3, not 1: 1 is a claim about
 speed, and a night whose audio is broken makes none, however fast it was. What tells it from a failed measurement
@@ -74,7 +74,7 @@ class SeriesResult:
     change: float | None
     against_baseline: float | None = None
     commits: tuple[str | None, str | None] | None = None
-    alarm: Alarm | None = None
+    alarm: HistoryAlarm | None = None
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ class GateResult:
     """
 
     run: StoredRun
-    outcome: Outcome
+    outcome: GateOutcome
     integrity: tuple[IntegrityCase, ...]
     series: tuple[SeriesResult, ...]
     nights: int
@@ -125,7 +125,7 @@ class GateResult:
         return EXIT_CODES[self.outcome]
 
     @property
-    def alarms(self) -> tuple[Alarm, ...]:
+    def alarms(self) -> tuple[HistoryAlarm, ...]:
         """What is alarmed tonight, and what joins an earlier alarm."""
         return tuple(one.alarm for one in self.series if one.alarm is not None)
 

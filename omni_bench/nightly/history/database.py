@@ -18,16 +18,16 @@ from omni_bench.nightly.history.rows import (
     insert_row,
     insert_run,
     is_named,
-    level_of,
     name_series,
     now_utc,
     run_of,
+    stored_level,
     timing,
 )
 
 
 @dataclass(frozen=True)
-class Alarm:
+class HistoryAlarm:
     """A change that was alarmed once. ``onset_run``: the first night of it; ``raised_by``: the night that alarmed.
 
     ``kind``: acute, drift, or joined (another series of the same change). ``change``: as a fraction.
@@ -146,7 +146,7 @@ class History:
         rows = self._read("SELECT DISTINCT scenario FROM runs ORDER BY scenario")
         return [row["scenario"] for row in rows]
 
-    def alarms(self, series: str, *, until: StoredRun | None = None) -> list[Alarm]:
+    def alarms(self, series: str, *, until: StoredRun | None = None) -> list[HistoryAlarm]:
         """What was alarmed in a series, in order of time; only by nights before ``until``, if it is given."""
         rows = self._read(
             "SELECT alarms.* FROM alarms JOIN runs ON runs.run_id = alarms.raised_by WHERE alarms.series = ? "
@@ -155,14 +155,14 @@ class History:
             (series, until and until.run_id, until and until.started_utc, until and until.run_id),
         )
         names = ("metric", "load", "kind", "onset_run", "raised_by", "change")
-        return [Alarm(**{name: row[name] for name in names}) for row in rows]
+        return [HistoryAlarm(**{name: row[name] for name in names}) for row in rows]
 
     def record_verdict(
         self,
         run: StoredRun,
         outcome: str,
         exit_code: int,
-        alarms: Sequence[Alarm],
+        alarms: Sequence[HistoryAlarm],
         *,
         pinned: StoredRun | None = None,
         replaced_by: StoredRun | None = None,
@@ -256,7 +256,9 @@ class History:
             figures.setdefault((row["run_id"], row["load"]), {})[row["metric"]] = summary
         levels: dict[str, list[StoredLevel]] = {}
         for row in self._read(f"SELECT * FROM levels WHERE {inside} ORDER BY position", parameters):
-            levels.setdefault(row["run_id"], []).append(level_of(row, figures.get((row["run_id"], row["load"]), {})))
+            levels.setdefault(row["run_id"], []).append(
+                stored_level(row, figures.get((row["run_id"], row["load"]), {}))
+            )
         return [run_of(row, levels.get(row["run_id"], [])) for row in rows]
 
     @contextmanager

@@ -44,12 +44,12 @@ def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:
         "source": run.source,
     }
     for name in RUN_DOCUMENTS:
-        values[name] = to_json(getattr(run, name))
+        values[name] = json_column(getattr(run, name))
     values["reasons"] = reasons_to_json(run.reasons)
     insert_row(connection, "runs", values)
     for position, level in enumerate(run.levels):
         fields = {name: getattr(level, name) for name in LEVEL_COLUMNS}
-        fields |= {name: to_json(getattr(level, name)) for name in LEVEL_FACTS}
+        fields |= {name: json_column(getattr(level, name)) for name in LEVEL_FACTS}
         fields |= {
             "reasons": reasons_to_json(level.reasons),
             "run_id": run.run_id,
@@ -77,7 +77,7 @@ def run_of(row: sqlite3.Row, levels: Sequence[StoredLevel]) -> StoredRun:
     )
 
 
-def level_of(row: sqlite3.Row, metrics: Mapping[str, Mapping[str, Any]]) -> StoredLevel:
+def stored_level(row: sqlite3.Row, metrics: Mapping[str, Mapping[str, Any]]) -> StoredLevel:
     """A row of ``levels`` with its figures by metric."""
     facts = {name: None if row[name] is None else json.loads(row[name]) for name in LEVEL_FACTS}
     return StoredLevel(
@@ -100,14 +100,14 @@ def timing(run: StoredRun) -> list[tuple[Any, ...]]:
     return [(level.load, level.requests, *(level.figure(name, "mean") for name in names)) for level in run.levels]
 
 
-def to_json(value: Any) -> str | None:
+def json_column(value: Any) -> str | None:
     """A value as the text of a column; None stays None."""
     return None if value is None else json.dumps(value, ensure_ascii=True, allow_nan=False, default=list)
 
 
 def reasons_to_json(reasons: Iterable[InvalidReason]) -> str | None:
     """Reasons as the text of a column."""
-    return to_json([reason.to_json() for reason in reasons])
+    return json_column([reason.to_json() for reason in reasons])
 
 
 def _reasons(row: sqlite3.Row) -> tuple[InvalidReason, ...]:

@@ -25,7 +25,7 @@ def gated_of(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricSeries:
     """``nights`` and their ``logs``, oldest first. ``values``: as measured (None in a ratio to pinned runs).
 
     A night is left out if it is invalid or has no value.
@@ -50,7 +50,7 @@ def series_of(
     *,
     pinned: Mapping[str, StoredRun] | None = None,
     as_long_as: StoredRun | None = None,
-) -> Series:
+) -> MetricSeries:
     """The series of the valid runs.
 
     ``pinned``: night -> reference run; then the series is ln(night / pinned), which cancels the machine, of the nights
@@ -73,7 +73,7 @@ def series_of(
         if log is not None:
             kept.append((run, log, value))
     nights, logs, values = zip(*kept, strict=True) if kept else ((), (), ())
-    return Series(metric, load, nights, logs, values)
+    return MetricSeries(metric, load, nights, logs, values)
 
 
 def _against(level: StoredLevel, reference: StoredLevel | None, metric: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.trend import Change, Trend, commit_range
 from omni_bench.report.format import number, signed_percent
@@ -67,7 +67,7 @@ def _nights(count: int) -> str:
     return f"{count} night{'' if count == 1 else 's'}"
 
 
-def alarm_lines(alarms: Sequence[Alarm], runs: Sequence[StoredRun]) -> list[str]:
+def alarm_lines(alarms: Sequence[HistoryAlarm], runs: Sequence[StoredRun]) -> list[str]:
     """What was alarmed, one line each."""
     dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
     return [

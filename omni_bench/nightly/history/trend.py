@@ -12,7 +12,7 @@ from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline
 from omni_bench.nightly.history.records import StoredRun
-from omni_bench.nightly.history.series import Series, gated_of, loads, series_of
+from omni_bench.nightly.history.series import MetricSeries, gated_of, loads, series_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Trend:
     ``against_baseline``: that mean against the baseline's, as a fraction; None without one.
     """
 
-    series: Series
+    series: MetricSeries
     changes: tuple[Change, ...]
     segment: tuple[float | None, int]
     against_baseline: float | None
@@ -57,7 +57,7 @@ def trends(runs: Sequence[StoredRun], baseline: Baseline | None = None) -> list[
     return found
 
 
-def _trend(series: Series, baseline: Baseline | None) -> Trend:
+def _trend(series: MetricSeries, baseline: Baseline | None) -> Trend:
     changes = located_changes(series)
     start = changes[-1].point.index if changes else 0
     mean = statistics.fmean(series.logs[start:])
@@ -70,7 +70,7 @@ def _trend(series: Series, baseline: Baseline | None) -> Trend:
     )
 
 
-def located_changes(series: Series) -> tuple[Change, ...]:
+def located_changes(series: MetricSeries) -> tuple[Change, ...]:
     """The change points of a series, with nights and commits."""
     sign = worse_sign(METRICS[series.metric].better)
     return tuple(

@@ -24,7 +24,7 @@ DRIP_PAUSE_S = 0.0005
 
 
 @dataclass(frozen=True)
-class Answer:
+class RelayedAnswer:
     """What a fault may know of the answer that it damages. ``stall_s``: how long a stalled stream is silent."""
 
     codec: Codec
@@ -60,7 +60,7 @@ class WireFault:
     why: str | None = None
     of_audio: bool = True
     overrides: tuple[str, ...] = ()
-    damage: Callable[[Units, Answer], Units] | None = None
+    damage: Callable[[Units, RelayedAnswer], Units] | None = None
     status: int | None = None
     swaps: bool = False
     crashes: bool = False
@@ -90,7 +90,7 @@ class StreamCutError(Exception):
     """The connection to the client is to be closed here, without an end of the stream."""
 
 
-async def in_band_error(units: Units, answer: Answer) -> Units:
+async def in_band_error(units: Units, answer: RelayedAnswer) -> Units:
     """Some chunks, then an error as the form has it and a clean end."""
     async for unit in _with_break(units):
         if unit is None:
@@ -100,7 +100,7 @@ async def in_band_error(units: Units, answer: Answer) -> Units:
         yield unit
 
 
-async def cut(units: Units, answer: Answer) -> Units:
+async def cut(units: Units, answer: RelayedAnswer) -> Units:
     """Some chunks. Raises StreamCutError after them, also where there were no more."""
     async for unit in _with_break(units):
         if unit is None:
@@ -108,7 +108,7 @@ async def cut(units: Units, answer: Answer) -> Units:
         yield unit
 
 
-async def stall(units: Units, answer: Answer) -> Units:
+async def stall(units: Units, answer: RelayedAnswer) -> Units:
     """Some chunks, nothing for ``answer.stall_s`` (before the end of the audio, if there were no more), the rest."""
     async for unit in _with_break(units):
         if unit is None:
@@ -117,14 +117,14 @@ async def stall(units: Units, answer: Answer) -> Units:
             yield unit
 
 
-async def drop_chunk(units: Units, answer: Answer) -> Units:
+async def drop_chunk(units: Units, answer: RelayedAnswer) -> Units:
     """All but the second chunk of audio."""
     async for unit, index in _numbered(units):
         if index != DAMAGED_CHUNK:
             yield unit
 
 
-async def duplicate_chunk(units: Units, answer: Answer) -> Units:
+async def duplicate_chunk(units: Units, answer: RelayedAnswer) -> Units:
     """Everything, the second chunk of audio twice."""
     async for unit, index in _numbered(units):
         yield unit
@@ -132,7 +132,7 @@ async def duplicate_chunk(units: Units, answer: Answer) -> Units:
             yield unit
 
 
-async def header_first(units: Units, answer: Answer) -> Units:
+async def header_first(units: Units, answer: RelayedAnswer) -> Units:
     """A WAV header for a stream of unknown length, 200 ms of nothing, then everything."""
     yield Unit(wav_header(answer.sample_rate_hz, None))
     await asyncio.sleep(HEADER_EARLY_S)
@@ -140,7 +140,7 @@ async def header_first(units: Units, answer: Answer) -> Units:
         yield unit
 
 
-async def odd_bytes(units: Units, answer: Answer) -> Units:
+async def odd_bytes(units: Units, answer: RelayedAnswer) -> Units:
     """Everything, and one byte of audio more (two, should it have been odd already) where the audio ends."""
     total_bytes, latest, added = 0, None, False
     async for unit in units:
@@ -154,13 +154,13 @@ async def odd_bytes(units: Units, answer: Answer) -> Units:
         yield _crumb(latest, total_bytes)
 
 
-async def silence(units: Units, answer: Answer) -> Units:
+async def silence(units: Units, answer: RelayedAnswer) -> Units:
     """Zeros, as many as there were bytes of samples."""
     async for unit in units:
         yield unit.with_pcm(bytes(len(unit.pcm))) if unit.pcm else unit
 
 
-async def slow_drip(units: Units, answer: Answer) -> Units:
+async def slow_drip(units: Units, answer: RelayedAnswer) -> Units:
     """The first KiB of samples one byte at a time, half a millisecond apart, then whole chunks."""
     left_bytes = DRIP_BYTES
     async for unit in units:

@@ -21,7 +21,7 @@ from omni_bench.load.clients.session import READ_BUFFER_BYTES, WebSocket, withou
 from omni_bench.load.clients.units import Codec, Units, units_of
 from omni_bench.load.clients.urls import server_root
 from omni_bench.load.clients.wire_form import WireForm
-from omni_bench.targets.chaos_proxy.catalogue import STALL_S, Answer, StreamCutError, WireFault
+from omni_bench.targets.chaos_proxy.catalogue import STALL_S, RelayedAnswer, StreamCutError, WireFault
 from omni_bench.targets.chaos_proxy.passing import (
     CONNECT_TIMEOUT_S,
     MADE_ANEW,
@@ -197,7 +197,7 @@ class ChaosProxy:
         if self._fault.damage is None:
             return units
         self._say_hit(request)
-        return self._fault.damage(units, Answer(codec, self._stall_s, rate_hz))
+        return self._fault.damage(units, RelayedAnswer(codec, self._stall_s, rate_hz))
 
     def _fits(self, request: web.Request, form: WireForm) -> bool:
         if not self._fault.fits(form.name):

@@ -21,7 +21,7 @@ from reference_impl.engine.cuda.step import FullStep, SlotState
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.loading.checkpoint import Model
 from reference_impl.model.transfers import to_device
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 MAX_SLOTS = 32  # the first pass through the code predictor has two positions a slot, and a product at most 64
@@ -33,7 +33,7 @@ class PendingPrefill:
     """A prompt that waits to be prefilled with others; see :meth:`DecodeBatch.prefill`."""
 
     slot: int
-    prompt: Prompt
+    prompt: TalkerPrompt
     min_frames: int
     uniform: float | None
     frame: int
@@ -132,7 +132,7 @@ class FullStepBatch(DecodeBatch):
     def prefill(
         self,
         slot: int,
-        prompt: Prompt,
+        prompt: TalkerPrompt,
         forced_frames: int | None = None,
         uniform: float | None = None,
         frame: int | None = None,

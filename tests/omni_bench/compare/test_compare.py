@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.result import Advisory, Mark, Outcome
+from omni_bench.compare.result import Advisory, ComparisonOutcome, Mark
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
 from omni_bench.records.invalid_reason import Code, invalid
@@ -19,7 +19,7 @@ def verdicts(comparison):
 
 def test_a_slowdown_over_five_pairs_is_a_regression(make):
     comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, slower=1.08, start=3))
-    assert comparison.outcome is Outcome.REGRESSION and comparison.gives_verdicts
+    assert comparison.outcome is ComparisonOutcome.REGRESSION and comparison.gives_verdicts
     assert verdicts(comparison) == dict.fromkeys(("ttfp_ms", "rtf", "audio_per_s"), Verdict.REGRESSION)
     ttfp = comparison.primaries[0]
     assert ttfp.interval[0] < 0.08 < ttfp.interval[1] and 0 < ttfp.detectable < 0.08
@@ -28,24 +28,24 @@ def test_a_slowdown_over_five_pairs_is_a_regression(make):
 
 def test_the_other_way_round_is_an_improvement(make):
     comparison = compare_runs(make.arm("before", 5, slower=1.08), make.arm("after", 5, start=3))
-    assert comparison.outcome is Outcome.IMPROVEMENT
+    assert comparison.outcome is ComparisonOutcome.IMPROVEMENT
     assert comparison.primaries[2].change > 0.03  # audio/s rises
 
 
 def test_the_same_again_is_no_regression(make):
     comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, start=3))
-    assert comparison.outcome is Outcome.NO_REGRESSION
+    assert comparison.outcome is ComparisonOutcome.NO_REGRESSION
     assert {cell.mark for cell in comparison.cells} == {Mark.NOTHING}
 
 
 def test_a_noisy_machine_is_inconclusive(make):
     comparison = compare_runs(make.arm("before", 5, run_cv=0.06), make.arm("after", 5, run_cv=0.06, start=3))
-    assert comparison.outcome is Outcome.INCONCLUSIVE
+    assert comparison.outcome is ComparisonOutcome.INCONCLUSIVE
 
 
 def test_single_runs_never_regress(make):
     comparison = compare_runs([make.view(slower=1.0)], [make.view(slower=2.0, started=1)])
-    assert comparison.outcome is Outcome.ADVISORY and list(comparison.advisory) == [Advisory.SINGLE_RUNS]
+    assert comparison.outcome is ComparisonOutcome.ADVISORY and list(comparison.advisory) == [Advisory.SINGLE_RUNS]
     assert set(verdicts(comparison).values()) == {None}
     assert comparison.primaries[0].change == pytest.approx(1.0, abs=0.02)
     assert {cell.mark for cell in comparison.cells} == {Mark.ADVISORY}
@@ -54,7 +54,7 @@ def test_single_runs_never_regress(make):
 
 def test_three_pairs_are_advisory(make):
     comparison = compare_runs(make.arm("before", 3), make.arm("after", 3, slower=1.3, start=3))
-    assert comparison.outcome is Outcome.REGRESSION
+    assert comparison.outcome is ComparisonOutcome.REGRESSION
     assert comparison.advisory == {Advisory.FEW_PAIRS: "3 pairs, 5 are needed"}
 
 
@@ -81,7 +81,7 @@ def test_longer_audio_trips_the_guard_and_changes_the_primaries(make):
     assert marks["e2el_slope"] is not Mark.LENGTH_GUARD and marks["ttfp_ms"] is not Mark.LENGTH_GUARD
     # each second costs what it did: E2EL is longer, the marginal cost is not
     assert abs(comparison.primaries[1].change) < 0.02
-    assert comparison.outcome is Outcome.NO_REGRESSION
+    assert comparison.outcome is ComparisonOutcome.NO_REGRESSION
 
 
 def test_a_real_slowdown_is_found_behind_longer_audio(make):
@@ -96,14 +96,14 @@ def test_without_requests_lengths_are_compared_by_level(make):
     assert comparison.accuracy.flags is None and comparison.accuracy.wer is None
     assert comparison.accuracy.wer_before == 0.0
     assert any("requests.jsonl" in note for note in comparison.notes)
-    assert comparison.outcome is Outcome.NO_REGRESSION
+    assert comparison.outcome is ComparisonOutcome.NO_REGRESSION
 
 
 def test_an_invalid_run_makes_no_claim(make):
     before, after = make.view(), make.view(failures=2, started=1)
-    assert compare_runs([before], [after]).outcome is Outcome.NO_CLAIM
+    assert compare_runs([before], [after]).outcome is ComparisonOutcome.NO_CLAIM
     comparison = compare_runs([after], [before])
-    assert comparison.outcome is Outcome.NO_CLAIM
+    assert comparison.outcome is ComparisonOutcome.NO_CLAIM
     assert any("2 of 16 requests failed" in reason for reason in comparison.invalid)
     assert {cell.mark for cell in comparison.cells} == {Mark.INVALID}
 
@@ -112,7 +112,7 @@ def test_pairs_with_an_invalid_run_are_left_out(make):
     before, after = make.arm("before", 6), make.arm("after", 6, start=3)
     before[2] = make.view("broken", failures=1, started=77)
     comparison = compare_runs(before, after)
-    assert comparison.used == (0, 1, 3, 4, 5) and comparison.outcome is Outcome.NO_REGRESSION
+    assert comparison.used == (0, 1, 3, 4, 5) and comparison.outcome is ComparisonOutcome.NO_REGRESSION
     assert comparison.invalid and all(reason.startswith("before 3: ") for reason in comparison.invalid)
     assert {cell.pairs for cell in comparison.cells} == {5}
 
@@ -120,16 +120,18 @@ def test_pairs_with_an_invalid_run_are_left_out(make):
 def test_a_change_that_breaks_requests_is_never_an_improvement(make):
     before, after = make.arm("before", 6, slower=1.2), make.arm("after", 6, start=3)
     after[0] = make.view("broken", failures=1, started=77)
-    assert compare_runs(before, after).outcome is Outcome.NO_CLAIM
+    assert compare_runs(before, after).outcome is ComparisonOutcome.NO_CLAIM
     slow = make.arm("after", 6, slower=1.5, start=3)
     slow[0] = make.view("broken", failures=1, started=77)
-    assert compare_runs(before, slow).outcome is Outcome.REGRESSION
+    assert compare_runs(before, slow).outcome is ComparisonOutcome.REGRESSION
 
 
 def test_an_interrupted_run_makes_no_claim(make):
     view = make.view()
     comparison = compare_runs([view], [replace(make.view(started=1), why=(invalid(Code.INTERRUPTED),))])
-    assert comparison.outcome is Outcome.NO_CLAIM and comparison.invalid == ("after: the run was interrupted",)
+    assert comparison.outcome is ComparisonOutcome.NO_CLAIM and comparison.invalid == (
+        "after: the run was interrupted",
+    )
 
 
 def test_more_corrupted_utterances_are_a_regression_whatever_the_speed(make):
@@ -137,7 +139,7 @@ def test_more_corrupted_utterances_are_a_regression_whatever_the_speed(make):
     after = make.arm("after", 5, slower=0.8, start=3, corrupted=(1, 5, 9, 13))
     comparison = compare_runs(before, after)
     assert comparison.accuracy.flags.worse == 8 and comparison.accuracy.flags.p == pytest.approx(2 / 2**8)
-    assert comparison.accuracy_worse and comparison.outcome is Outcome.REGRESSION
+    assert comparison.accuracy_worse and comparison.outcome is ComparisonOutcome.REGRESSION
     assert comparison.accuracy.wer.low > 0 and comparison.accuracy.wer_after > 0.1
 
 
@@ -146,11 +148,11 @@ def test_cross_talk_that_repeats_is_a_hard_failure(make):
     quiet = make.arm("after", 5, start=3, cross_talk=0, parity=0)
     once = [make.view("hit", cross_talk=1, parity=2, started=70), *quiet[1:]]
     comparison = compare_runs(before, once)
-    assert comparison.outcome is Outcome.NO_REGRESSION and any("one run" in note for note in comparison.notes)
+    assert comparison.outcome is ComparisonOutcome.NO_REGRESSION and any("one run" in note for note in comparison.notes)
     assert (comparison.accuracy.cross_talk_after, comparison.accuracy.parity_after) == (2, 4)  # of two levels
     twice = [*once[:1], make.view("hit again", cross_talk=1, parity=0, started=71), *quiet[2:]]
     comparison = compare_runs(before, twice)
-    assert comparison.outcome is Outcome.HARD_FAILURE
+    assert comparison.outcome is ComparisonOutcome.HARD_FAILURE
     assert comparison.failures == ("cross-talk repeats: 4 hits, in 2 of 5 runs of after",)
 
 
@@ -167,7 +169,7 @@ def test_a_metric_that_one_run_lacks_is_not_compared(make):
     before[1] = _without(before[1], "rtf")
     comparison = compare_runs(before, after)
     assert verdicts(comparison)["rtf"] is None and comparison.primaries[1].change is None
-    assert comparison.outcome is Outcome.INCONCLUSIVE  # nothing is known of one primary
+    assert comparison.outcome is ComparisonOutcome.INCONCLUSIVE  # nothing is known of one primary
     cell = next(cell for cell in comparison.cells if cell.metric == "rtf")
     assert cell.pairs == 4
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import COMPARE_SCHEMA_VERSION, compare_schema, to_document, validate_comparison
-from omni_bench.compare.result import Mark, Outcome
+from omni_bench.compare.result import ComparisonOutcome, Mark
 from omni_bench.errors import StoreError
 
 
@@ -29,7 +29,7 @@ def test_the_schema_is_valid_and_documented():
     found = dict(nodes(schema))
     assert len(found) > 80
     assert [path for path, node in found.items() if "$ref" not in node and not node.get("description")] == []
-    assert schema["properties"]["outcome"]["enum"] == list(Outcome)
+    assert schema["properties"]["outcome"]["enum"] == list(ComparisonOutcome)
     assert sorted(schema["$defs"]["cell"]["properties"]["mark"]["enum"]) == sorted(Mark)
 
 

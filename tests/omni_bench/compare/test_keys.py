@@ -7,7 +7,7 @@ import run_factory as runs
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.keys import differences, shown, versions_of
-from omni_bench.compare.result import Advisory, Outcome
+from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.errors import ComparabilityError
 
 
@@ -92,7 +92,7 @@ def test_packages_of_the_server_s_own_environment_are_listed():
 )
 def test_what_does_not_matter_is_no_key(make, config):
     comparison = compare_runs([make.view()], [make.view(started=1, config=config)])
-    assert comparison.outcome is Outcome.ADVISORY and comparison.forced == ()
+    assert comparison.outcome is ComparisonOutcome.ADVISORY and comparison.forced == ()
 
 
 def test_a_judge_on_one_side_only_is_refused(make):

@@ -8,7 +8,7 @@ import pytest
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_arm, load_run
-from omni_bench.compare.result import Outcome
+from omni_bench.compare.result import ComparisonOutcome
 from omni_bench.compare.stats.length_guard import PER_REQUEST
 from omni_bench.errors import ConfigError, StoreError
 
@@ -48,7 +48,7 @@ def test_prompts_that_repeat_without_seeds_stay_apart(make):
 def test_folders_of_runs_become_arms_and_compare(make):
     before, after = make.folders("before", 5), make.folders("after", 5, slower=1.1, start=3)
     comparison = compare_runs(load_arm(str(before)), load_arm(str(after)))
-    assert comparison.outcome is Outcome.REGRESSION and comparison.guard.basis == PER_REQUEST
+    assert comparison.outcome is ComparisonOutcome.REGRESSION and comparison.guard.basis == PER_REQUEST
     assert comparison.accuracy.flags.utterances == 28 and comparison.accuracy.flags.p == 1.0
 
 

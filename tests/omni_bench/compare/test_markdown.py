@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.markdown import primary_line, render_comparison, verdict_line
+from omni_bench.compare.markdown import comparison_verdict_line, primary_line, render_comparison
 from omni_bench.compare.vllm_bench import read_result
 
 
@@ -66,7 +66,7 @@ def test_a_single_pair_as_it_is_pasted(make):
 
 
 def test_the_verdict_line_of_a_regression(regression):
-    line = verdict_line(regression)
+    line = comparison_verdict_line(regression)
     assert re.fullmatch(
         r"\*\*REGRESSION\*\*: TTFP \+\d\.\d % \[\+\d\.\d, \+\d+\.\d\] REGRESSION \(detectable: \d\.\d %\); "
         r"RTF \+\d\.\d % \[.*\] REGRESSION \(detectable: .*\); audio/s -\d\.\d % \[-\d+\.\d, -\d\.\d\] REGRESSION .*\.",

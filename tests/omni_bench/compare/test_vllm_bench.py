@@ -10,7 +10,7 @@ from repository import DATA
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_arm
-from omni_bench.compare.result import Advisory, Outcome
+from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.compare.vllm_bench import read_result
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError
 from omni_bench.metrics.definitions import summarised
@@ -93,7 +93,7 @@ def test_other_json_is_refused(data):
 
 def test_two_results_are_compared_without_a_verdict(write):
     comparison = compare_runs(load_arm(str(write("a.json"))), load_arm(str(write("b.json", slower=1.5))))
-    assert comparison.outcome is Outcome.ADVISORY and Advisory.NO_REQUESTS in comparison.advisory
+    assert comparison.outcome is ComparisonOutcome.ADVISORY and Advisory.NO_REQUESTS in comparison.advisory
     assert {primary.verdict for primary in comparison.primaries} == {None}
     assert [primary.change for primary in comparison.primaries] == pytest.approx([0.5, 0.5, 1 / 1.5 - 1])
     assert comparison.guard.tripped is False and comparison.guard.basis == "level means"
@@ -105,7 +105,7 @@ def test_many_results_still_give_no_verdict(write):
         write(f"after/{i}.json", slower=2 + i / 999)
     folder = write("before/0.json").parent
     comparison = compare_runs(load_arm(str(folder)), load_arm(f"{folder.parent}/after/*.json"))
-    assert comparison.pairs == 5 and comparison.outcome is Outcome.ADVISORY
+    assert comparison.pairs == 5 and comparison.outcome is ComparisonOutcome.ADVISORY
     assert {primary.verdict for primary in comparison.primaries} == {None}
 
 
@@ -130,7 +130,7 @@ def test_other_keys_are_refused(write, make):
     with pytest.raises(ComparabilityError, match=r"client\.program: vllm bench serve \| omni-bench"):
         compare_runs(first, [make.view(levels=(4,))])
     mixed = compare_runs(first, [make.view(levels=(4,))], force=True)
-    assert mixed.outcome is Outcome.ADVISORY and mixed.forced
+    assert mixed.outcome is ComparisonOutcome.ADVISORY and mixed.forced
 
 
 def test_files_that_are_no_results(write, tmp_path, make):
@@ -194,7 +194,7 @@ def test_a_real_result_at_a_rate():
     (level,) = run.levels
     assert (level.concurrency, level.requests, run.invalid) == (Rate(0.5), 4, ())
     assert 0.030 < level.value("prebuffer_s") < 0.045, "eight reads of 25 ms, one each 30 ms"
-    assert compare_runs([run], [run]).outcome is Outcome.ADVISORY
+    assert compare_runs([run], [run]).outcome is ComparisonOutcome.ADVISORY
 
 
 def test_a_real_result_of_chat():

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import store_error, to_json, write_atomically
+from omni_bench.records.files import json_bytes, store_error, write_atomically
 
 
 def test_atomic_write_replaces_and_leaves_nothing_else(tmp_path):
@@ -51,10 +51,10 @@ def test_error_without_an_errno_still_reads_well(tmp_path):
 @pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}])
 def test_json_refuses_what_json_lacks(value):
     with pytest.raises(StoreError, match=r"the line cannot be written as JSON"):
-        to_json(value, "the line")
+        json_bytes(value, "the line")
 
 
 def test_json_keeps_null_chinese_and_broken_text():
-    data = to_json({"a": None, "b": "你好", "c": "bad \udc80"}, "x")
+    data = json_bytes({"a": None, "b": "你好", "c": "bad \udc80"}, "x")
     assert "你好".encode() in data
     assert json.loads(data) == {"a": None, "b": "你好", "c": "bad \udc80"}

@@ -31,7 +31,7 @@ from omni_bench.report.format import escape_markdown
 from omni_bench.report.markdown import render_report
 from omni_bench.run.rejudge import redraw
 from omni_bench.run.validity import carried_over, is_excused
-from omni_bench.selftest.cases import Case
+from omni_bench.selftest.cases import SelftestCase
 from omni_bench.selftest.detectors import RunEvidence, alarms_of
 from omni_bench.selftest.soundness import came_to_its_end, own_problem
 
@@ -119,7 +119,7 @@ def verdicts(path):
         gated = None if record.keys.get("load.kind") == RATE_SEARCH else gate_night(history, record)
     levels = [level | {"concurrency": number} for number, level in enumerate(run["levels"])]
     evidence = RunEvidence({"levels": levels}, [], None, [], [], lambda answer: None, wer_limit=0.15)
-    found = alarms_of(Case("some_fault", "speed", "what", (), 1, ()), evidence)
+    found = alarms_of(SelftestCase("some_fault", "speed", "what", (), 1, ()), evidence)
     alarms = [(one.detector, one.concurrency) for one in found]
     return {
         "valid": run["valid"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import run_factory as runs
 
-from omni_bench.accuracy.parity.compare import Comparison, Neighbour, Words
+from omni_bench.accuracy.parity.compare import Neighbour, ParityComparison, Words
 from omni_bench.accuracy.parity.records import comparison_record, parity_record
 from omni_bench.accuracy.parity.verdict import level_parity
 from omni_bench.report.console import summary_table
@@ -14,9 +14,9 @@ from omni_bench.report.parity import parity_section, place_of
 from omni_bench.report.table import level_headers, level_rows
 
 
-def one(name: str = "c4-0000", **fields) -> Comparison:
+def one(name: str = "c4-0000", **fields) -> ParityComparison:
     values = {"prompt_id": "p", "seed": 1, "concurrency": 4, "repeat": False, "kind": "codes", "equal": True}
-    return Comparison(request_id=name, solo_id=f"solo-{name}", **{**values, "exact": True, **fields})
+    return ParityComparison(request_id=name, solo_id=f"solo-{name}", **{**values, "exact": True, **fields})
 
 
 REPEAT = one("solo-c4-0000", repeat=True)

@@ -288,8 +288,8 @@ def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypat
 
 
 def test_ctrl_c_while_files_are_written_is_told_when_they_are(config, tmp_path, target, load, judge, monkeypatch):
-    real = orchestrate.finish
-    monkeypatch.setattr(orchestrate, "finish", lambda outcome: (press_ctrl_c(), real(outcome))[1])
+    real = orchestrate.write_run
+    monkeypatch.setattr(orchestrate, "write_run", lambda outcome: (press_ctrl_c(), real(outcome))[1])
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
@@ -298,7 +298,7 @@ def test_ctrl_c_while_files_are_written_is_told_when_they_are(config, tmp_path, 
 
 
 def test_a_second_ctrl_c_takes_effect_at_once(config, tmp_path, target, load, judge, monkeypatch):
-    monkeypatch.setattr(orchestrate, "finish", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
+    monkeypatch.setattr(orchestrate, "write_run", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     assert not (tmp_path / "run" / "run.json").exists() and len(lines(tmp_path / "run")) == 6

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from omni_bench.accuracy.parity.compare import compare_runs
+from omni_bench.accuracy.parity.compare import compare_run_answers
 from omni_bench.load.clients.urls import speech_url
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.orchestrate import run
-from omni_bench.selftest.stored_answers import read_answers
+from omni_bench.selftest.parity_answers import read_parity_answers
 
 FRAME, CODEBOOKS = 1920, 16
 FRAMES_PER_S = 12.5
@@ -165,8 +165,10 @@ def test_two_runs_are_compared_by_prompt_and_seed(measure):
     _, clean = measure(CompanyServer(), "clean")
     server = CompanyServer(spoils=True)
     _, faulty = measure(server, "faulty")
-    found = compare_runs(read_answers(RunFolder.open(faulty)), read_answers(RunFolder.open(clean)))
+    found = compare_run_answers(read_parity_answers(RunFolder.open(faulty)), read_parity_answers(RunFolder.open(clean)))
     assert len(found) == 4 and all(one.kind == "codes" and one.request_id == one.solo_id for one in found)
     assert {one.request_id for one in found if not one.equal} == set(server.spoiled)
-    alone = compare_runs(read_answers(RunFolder.open(faulty), alone=True), read_answers(RunFolder.open(clean)))
+    alone = compare_run_answers(
+        read_parity_answers(RunFolder.open(faulty), alone=True), read_parity_answers(RunFolder.open(clean))
+    )
     assert alone and all(one.equal for one in alone)

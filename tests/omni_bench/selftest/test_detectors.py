@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.accuracy.parity.compare import Comparison
+from omni_bench.accuracy.parity.compare import ParityComparison
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.records.invalid_reason import Code, InvalidReason
-from omni_bench.selftest.cases import NEEDS_AB, Case, all_faults
+from omni_bench.selftest.cases import NEEDS_AB, SelftestCase, all_faults
 from omni_bench.selftest.detectors import DETECTORS, RunEvidence, alarms_of
-from omni_bench.selftest.evidence import Answer
+from omni_bench.selftest.evidence import StoredAnswer
 
 TEXT = "The moon looked huge above the trees."
 
@@ -21,7 +21,7 @@ def answer(tmp_path):
     def make(name="c4-0000", concurrency=4, samples=b"good", **changes):
         recording = tmp_path / f"{name}-{samples.decode()}.wav"
         recording.write_bytes(samples)
-        whole = Answer(
+        whole = StoredAnswer(
             request_id=name,
             prompt_id=name[-4:],
             seed=1,
@@ -51,7 +51,7 @@ def names(alarms):
 
 def detect(answers, clean=(), heard=TEXT, run=None, differences=(), kind="speed", clean_run=None, expected=()):
     evidence = RunEvidence(run, answers, clean_run, clean, differences, hears(heard), wer_limit=0.15)
-    return alarms_of(Case("some_fault", kind, "what", expected, 1, ()), evidence)
+    return alarms_of(SelftestCase("some_fault", kind, "what", expected, 1, ()), evidence)
 
 
 def test_a_sound_answer_that_equals_the_clean_one_raises_nothing(answer):
@@ -82,7 +82,7 @@ def test_a_failed_answer_is_not_counted_as_wrong_words(answer):
 
 
 def comparison(concurrency=4, equal=False, **place):
-    return Comparison("c4-0000", "c4-0000", "0000", 1, concurrency, False, "codes", equal, **place)
+    return ParityComparison("c4-0000", "c4-0000", "0000", 1, concurrency, False, "codes", equal, **place)
 
 
 def test_another_answer_than_the_clean_servers_is_a_parity_finding(answer):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.selftest.evidence import ALONE, read_answers
+from omni_bench.selftest.evidence import ALONE, read_evidence
 
 
 def line(name, **changes):
@@ -33,7 +33,7 @@ def test_answers_of_the_levels_and_those_spoken_alone(tmp_path):
     (tmp_path / "solo.jsonl").write_text(line("solo-c4-0000"))
     (tmp_path / "audio").mkdir()
     (tmp_path / "audio/c4-0000.wav").write_bytes(b"RIFF")
-    run, (first, second, alone) = read_answers(tmp_path)
+    run, (first, second, alone) = read_evidence(tmp_path)
     assert run is None
     assert (first.concurrency, first.key, first.faults, first.sound) == (4, ("p1", 3), ("clicks",), True)
     assert first.recording == tmp_path / "audio/c4-0000.wav"
@@ -57,9 +57,9 @@ def test_answers_of_the_levels_and_those_spoken_alone(tmp_path):
 def test_a_line_of_another_form_is_named(tmp_path, changes):
     (tmp_path / "requests.jsonl").write_text(line("c4-0000") + line("c4-0001", **changes))
     with pytest.raises(StoreError, match=r"requests\.jsonl, line 2: "):
-        read_answers(tmp_path)
+        read_evidence(tmp_path)
 
 
 def test_a_folder_without_a_run_is_an_error(tmp_path):
     with pytest.raises(StoreError, match="not a run folder"):
-        read_answers(tmp_path)
+        read_evidence(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omni_bench.accuracy.asr.clips import Clip, Transcript
+from omni_bench.accuracy.asr.clips import AsrClip, Transcript
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.errors import AccuracyError
 from omni_bench.records.config import AsrConfig
@@ -28,7 +28,7 @@ def ear(monkeypatch):
 
 
 def clip(name, value):
-    return Clip(name, np.full(10, value, dtype=np.int16), 24000)
+    return AsrClip(name, np.full(10, value, dtype=np.int16), 24000)
 
 
 def test_equal_recordings_are_heard_once_and_keep_their_own_ids(ear):
@@ -45,10 +45,10 @@ def test_what_is_known_is_not_asked_again(ear):
 
 
 def test_the_rate_belongs_to_the_recording(ear):
-    ear([clip("a", 1), Clip("a", np.full(10, 1, dtype=np.int16), 16000)], None, "en")
+    ear([clip("a", 1), AsrClip("a", np.full(10, 1, dtype=np.int16), 16000)], None, "en")
     assert ear.distinct == 2
 
 
 def test_a_missing_file_is_named(ear, tmp_path):
     with pytest.raises(AccuracyError, match=r"gone\.wav"):
-        ear([Clip("a", tmp_path / "gone.wav", 24000)], None, "en")
+        ear([AsrClip("a", tmp_path / "gone.wav", 24000)], None, "en")

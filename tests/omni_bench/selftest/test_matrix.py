@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.selftest.cases import CLEAN, Case
-from omni_bench.selftest.matrix import Alarm, CaseRun, SelftestResult, group_by_case, rate_interval
+from omni_bench.selftest.cases import CLEAN, SelftestCase
+from omni_bench.selftest.matrix import CaseRun, DetectorAlarm, SelftestResult, group_by_case, rate_interval
 
-FAULT = Case("swap", "model", "swaps", ("cross_talk", "wer"), 2, ("reference.fault=swap",))
-SERVER = Case(CLEAN, CLEAN, "clean", (), 1, ())
+FAULT = SelftestCase("swap", "model", "swaps", ("cross_talk", "wer"), 2, ("reference.fault=swap",))
+SERVER = SelftestCase(CLEAN, CLEAN, "clean", (), 1, ())
 
 
 def case_run(case=FAULT, repeat=0, alarms=(), problem=None):
@@ -20,25 +20,25 @@ def result(*runs, skipped=()):
 
 
 def test_a_fault_is_caught_by_any_detector_named_in_advance():
-    run = case_run(alarms=[Alarm("wer", 4, "x"), Alarm("wer", 2, "y"), Alarm("noise", 1, "z")])
+    run = case_run(alarms=[DetectorAlarm("wer", 4, "x"), DetectorAlarm("wer", 2, "y"), DetectorAlarm("noise", 1, "z")])
     assert run.caught
     assert run.lowest("wer") == 2
     assert run.lowest("cross_talk") is None
 
 
 def test_an_alarm_of_another_detector_is_not_the_one_named():
-    run = case_run(alarms=[Alarm("noise", 1, "z")])
+    run = case_run(alarms=[DetectorAlarm("noise", 1, "z")])
     assert not run.caught
     assert not result(run).ok
 
 
 def test_an_alarm_below_the_concurrency_at_which_the_fault_shows_is_of_something_else():
-    assert not case_run(alarms=[Alarm("wer", 1, "x")]).caught
-    assert case_run(alarms=[Alarm("wer", 1, "x"), Alarm("cross_talk", 2, "y")]).caught
+    assert not case_run(alarms=[DetectorAlarm("wer", 1, "x")]).caught
+    assert case_run(alarms=[DetectorAlarm("wer", 1, "x"), DetectorAlarm("cross_talk", 2, "y")]).caught
 
 
 def test_a_fault_must_be_caught_in_every_run():
-    hit = case_run(alarms=[Alarm("wer", 2, "x")])
+    hit = case_run(alarms=[DetectorAlarm("wer", 2, "x")])
     miss = case_run(repeat=1)
     assert result(hit).ok
     assert not result(hit, miss).ok
@@ -48,13 +48,13 @@ def test_a_fault_must_be_caught_in_every_run():
 
 def test_the_clean_server_must_stay_silent():
     assert result(case_run(SERVER)).ok
-    alarming = result(case_run(SERVER), case_run(SERVER, 1, [Alarm("clicks", 4, "x")]))
+    alarming = result(case_run(SERVER), case_run(SERVER, 1, [DetectorAlarm("clicks", 4, "x")]))
     assert not alarming.ok
     assert alarming.false_alarms()[:2] == (1, 2)
 
 
 def test_a_run_that_could_not_be_judged_is_not_ok_even_if_it_alarmed():
-    run = case_run(alarms=[Alarm("wer", 2, "x")], problem="no run.json")
+    run = case_run(alarms=[DetectorAlarm("wer", 2, "x")], problem="no run.json")
     assert not result(run).ok
 
 
@@ -79,6 +79,8 @@ def test_the_interval_is_exact(events, runs, low, high):
 
 
 def test_detectors_are_ordered_by_how_many_cases_have_them():
-    other = Case("other", "wire", "other", ("wer",), 1, ())
-    matrix = result(case_run(alarms=[Alarm("noise", 1, "x")]), case_run(other, alarms=[Alarm("wer", 1, "y")]))
+    other = SelftestCase("other", "wire", "other", ("wer",), 1, ())
+    matrix = result(
+        case_run(alarms=[DetectorAlarm("noise", 1, "x")]), case_run(other, alarms=[DetectorAlarm("wer", 1, "y")])
+    )
     assert matrix.detectors == ["wer", "cross_talk", "noise"]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from omni_bench.selftest.cases import CLEAN, Case
-from omni_bench.selftest.matrix import Alarm, CaseRun, SelftestResult, group_by_case
-from omni_bench.selftest.report import clean_line, matrix_rows, render, rows, to_json
+from omni_bench.selftest.cases import CLEAN, SelftestCase
+from omni_bench.selftest.matrix import CaseRun, DetectorAlarm, SelftestResult, group_by_case
+from omni_bench.selftest.report import clean_line, matrix_rows, render, rows, selftest_document
 
 FACTS = {
     "plan": ["1 run(s) of every fault"],
@@ -22,19 +22,21 @@ FACTS = {
     "hardware": {"cpu": "Fast CPU 9000", "cpu_cores": 2},
     "software": {},
 }
-SWAP = Case("swap|streams", "wire", "two requests swap", ("cross_talk", "wer"), 2, (), "issue 1")
-SLOW = Case("slow_5", "speed", "5 % slower", ("ab",), 1, ())
+SWAP = SelftestCase("swap|streams", "wire", "two requests swap", ("cross_talk", "wer"), 2, (), "issue 1")
+SLOW = SelftestCase("slow_5", "speed", "5 % slower", ("ab",), 1, ())
 
 
 def make(*alarms, clean_alarms=(), problem=None, clean_problem=None):
-    server = Case(CLEAN, CLEAN, "as it should be", (), 1, ())
+    server = SelftestCase(CLEAN, CLEAN, "as it should be", (), 1, ())
     clean = CaseRun(server, 0, "clean/0", tuple(clean_alarms), 1.0, clean_problem)
     fault = CaseRun(SWAP, 0, "swap/0", tuple(alarms), 2.0, problem)
     return SelftestResult(group_by_case([clean, fault]), (SLOW,), 63.2, FACTS)
 
 
 def test_a_caught_fault_shows_by_whom_and_where():
-    result = make(Alarm("wer", 4, "words"), Alarm("cross_talk", 4, "c4-0001"), Alarm("noise", 4, "x"))
+    result = make(
+        DetectorAlarm("wer", 4, "words"), DetectorAlarm("cross_talk", 4, "c4-0001"), DetectorAlarm("noise", 4, "x")
+    )
     table = {row[0]: row for row in rows(result)}
     assert table["swap|streams"][3] == "1/1"
     # those named in advance come first, in their order
@@ -44,14 +46,14 @@ def test_a_caught_fault_shows_by_whom_and_where():
 
 
 def test_a_missed_fault_is_loud():
-    result = make(Alarm("noise", 4, "x"))
+    result = make(DetectorAlarm("noise", 4, "x"))
     assert "MISSED" in rows(result)[1][3]
     assert "NOT every fault" in render(result)
-    assert not to_json(result)["ok"]
+    assert not selftest_document(result)["ok"]
 
 
 def test_the_headline_tells_what_went_wrong_and_what_was_left_out():
-    hit = Alarm("wer", 4, "words")
+    hit = DetectorAlarm("wer", 4, "words")
     assert render(make(hit)).startswith("# omni-bench selftest: every fault was caught, 1 left to omni-bench ab\n")
     broken = make(hit, clean_problem="the server died")
     assert render(broken).startswith("# omni-bench selftest: every fault was caught, the clean server did NOT pass")
@@ -60,7 +62,7 @@ def test_the_headline_tells_what_went_wrong_and_what_was_left_out():
 
 
 def test_runs_from_before_a_break_are_told():
-    result = make(Alarm("wer", 4, "words"))
+    result = make(DetectorAlarm("wer", 4, "words"))
     assert "made before" not in render(result)
     assert "7 of the runs were made before" in render(replace(result, facts={**FACTS, "kept_runs": 7}))
 
@@ -70,25 +72,25 @@ def test_a_run_that_could_not_be_judged_says_why():
 
 
 def test_the_matrix_marks_what_was_named_in_advance():
-    headers, body = matrix_rows(make(Alarm("wer", 4, "words"), Alarm("noise", 1, "x")))
+    headers, body = matrix_rows(make(DetectorAlarm("wer", 4, "words"), DetectorAlarm("noise", 1, "x")))
     cells = dict(zip(headers, body[1], strict=True))
     assert cells == {"fault": "swap\\|streams", "cross\\_talk": "**–**", "wer": "**c=4**", "noise": "c=1"}
 
 
 def test_the_rate_of_false_alarms_has_its_interval():
     assert "0 of 1 runs raised an alarm, 0% (95 % interval 0.0% to 97.5%" in clean_line(make())
-    assert "1 of 1" in clean_line(make(clean_alarms=[Alarm("clicks", 4, "x")]))
+    assert "1 of 1" in clean_line(make(clean_alarms=[DetectorAlarm("clicks", 4, "x")]))
 
 
 def test_the_report_is_safe_markdown_with_evidence_and_command():
-    text = render(make(Alarm("wer", 4, "asked for <b>, spoke |")))
+    text = render(make(DetectorAlarm("wer", 4, "asked for <b>, spoke |")))
     assert "omni-bench selftest --quick" in text
     assert "&lt;b&gt;" in text and "spoke \\|" in text
     assert "issue 1" in text and "Fast CPU 9000" in text and "0123456789ab" in text
 
 
 def test_json_is_complete():
-    document = json.loads(json.dumps(to_json(make(Alarm("wer", 4, "words")))))
+    document = json.loads(json.dumps(selftest_document(make(DetectorAlarm("wer", 4, "words")))))
     assert document["ok"] and document["clean"]["runs"] == 1
     fault = document["cases"][1]
     assert fault["caught"] == 1 and fault["runs"][0]["alarms"][0]["detector"] == "wer"

@@ -12,7 +12,7 @@ from omni_bench.records.invalid_reason import Code, InvalidReason, invalid
 from omni_bench.run.config.compose import compose
 from omni_bench.selftest import soundness
 from omni_bench.selftest.cases import chosen_faults, clean_case
-from omni_bench.selftest.evidence import ALONE, Answer
+from omni_bench.selftest.evidence import ALONE, StoredAnswer
 from omni_bench.selftest.plan import QUICK
 from omni_bench.selftest.soundness import came_to_its_end, other_fault, other_settings, own_problem, unproven
 
@@ -20,7 +20,7 @@ PLAN = replace(QUICK, concurrency=(2,), requests_per_level=2, solo=1)
 
 
 def answer(name="c2-0000", concurrency=2):
-    return Answer(name, "p1", 3, concurrency, "Hi.", "en", None, (), Path("x.wav"), 24000, 1.0, 80.0, None)
+    return StoredAnswer(name, "p1", 3, concurrency, "Hi.", "en", None, (), Path("x.wav"), 24000, 1.0, 80.0, None)
 
 
 def level(**changes):

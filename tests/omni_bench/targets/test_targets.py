@@ -19,7 +19,7 @@ from omni_bench.targets import reference as reference_module
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
 from omni_bench.targets.external import ExternalTarget
-from omni_bench.targets.probe import Answer, free_port, get
+from omni_bench.targets.probe import ProbeAnswer, free_port, get
 from omni_bench.targets.process import ServerProcess
 from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, server_command
 from reference_impl.http.server import _listen
@@ -137,7 +137,9 @@ def test_an_older_address_in_the_log_is_passed_over(fake_reference, running, tmp
 )
 def test_the_address_is_read_from_the_log(line, url, monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr(reference_module, "get", lambda address, _: asked.append(address) or Answer(200, b"", None))
+    monkeypatch.setattr(
+        reference_module, "get", lambda address, _: asked.append(address) or ProbeAnswer(200, b"", None)
+    )
     target = ReferenceTarget(TargetConfig(kind="reference"), ServerSettings(), tmp_path / "server.log")
     target._process = ServerProcess(["x"], tmp_path / "server.log")
     (tmp_path / "server.log").write_text(line)

@@ -64,14 +64,14 @@ def test_broadcast_add_gives_every_row_the_rest_of_row_0(broken, expected):
 def test_broadcast_add_also_adds_the_text_of_row_0(small_config, small):
     from reference_impl.engine.decode_batch import DecodeBatch
     from reference_impl.faults.batches import BroadcastBatch
-    from reference_impl.prompt.builder import Prompt
+    from reference_impl.prompt.builder import TalkerPrompt
     from reference_impl.settings import ServerSettings
 
     hidden = small_config.talker.transformer.hidden_size
     settings = ServerSettings(preset="tiny", max_batch=3, max_seq_len=32)
     generator = torch.Generator().manual_seed(1)
     prompts = [
-        Prompt(
+        TalkerPrompt(
             torch.randn(4, hidden, generator=generator),
             torch.arange(4),
             4,

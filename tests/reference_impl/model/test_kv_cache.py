@@ -7,7 +7,7 @@ import torch
 
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.model.sampling import request_uniforms
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 PAD = torch.zeros(64)
@@ -22,7 +22,7 @@ def enter(batch: DecodeBatch, seed: int, length: int, broken: bool = False) -> N
     if broken:
         embeds[length // 2] = float("nan")
     row = batch.allocate_slot(request_uniforms(seed, 9, 16))
-    batch.prefill(row, Prompt(embeds, torch.arange(length), length), 100, None, 0)
+    batch.prefill(row, TalkerPrompt(embeds, torch.arange(length), length), 100, None, 0)
 
 
 def test_a_sequence_of_no_numbers_spoils_neither_the_next_in_its_slot_nor_the_one_that_is_moved_there(small):

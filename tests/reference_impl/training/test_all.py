@@ -11,7 +11,7 @@ import torch
 
 from omni_bench.errors import DatasetError
 from reference_impl.training import all as module
-from reference_impl.training.all import Plan, run_all
+from reference_impl.training.all import TrainingPlan, run_all
 from reference_impl.training.codec_trainer import CodecSettings
 from reference_impl.training.lm import LmSettings
 from reference_impl.training.released import load_base
@@ -38,7 +38,7 @@ def run(toy, out, monkeypatch, budget_s: float, code: int = 0) -> None:
     monkeypatch.setattr(module, "start_workers", lambda *args: [Finished(code)])
     frames = np.zeros((40, 1920), np.int16)
     np.savez(toy.state / "pairs.npz", samples=frames, codes=np.zeros((40, 4), np.int16))
-    plan = Plan(fit_s=0.3, encoder_s=0.3, together_s=0.3)
+    plan = TrainingPlan(fit_s=0.3, encoder_s=0.3, together_s=0.3)
     run_all(
         toy.state, toy.corpus, toy.base, out, budget_s, 0.0, plan, 1, torch.device("cpu"),
         codec_settings=CODEC, lm_settings=LM, export_s=0.5,

@@ -6,7 +6,7 @@ import soundfile
 
 from omni_bench.accuracy.asr.clips import (
     WHISPER_RATE_HZ,
-    Clip,
+    AsrClip,
     clip_duration_s,
     load_samples_16k,
     longest_clip_s,
@@ -23,7 +23,7 @@ def tone(seconds: float, rate_hz: int, frequency_hz: float = 440.0) -> np.ndarra
 
 @pytest.mark.parametrize("rate_hz", [8000, 16000, 22050, 24000, 44100, 48000])
 def test_any_rate_becomes_16_khz_with_the_same_tone(rate_hz):
-    samples = load_samples_16k(Clip("a", tone(1.0, rate_hz), rate_hz))
+    samples = load_samples_16k(AsrClip("a", tone(1.0, rate_hz), rate_hz))
     assert samples.dtype == np.float32
     assert samples.size == WHISPER_RATE_HZ
     spectrum = np.abs(np.fft.rfft(samples))
@@ -33,7 +33,7 @@ def test_any_rate_becomes_16_khz_with_the_same_tone(rate_hz):
 
 
 def test_what_16_khz_cannot_hold_is_filtered_out():
-    samples = load_samples_16k(Clip("a", tone(1.0, 24000, 11000.0), 24000))
+    samples = load_samples_16k(AsrClip("a", tone(1.0, 24000, 11000.0), 24000))
     assert np.abs(samples[1000:-1000]).max() < 0.01 * 10000 / 32768
 
 
@@ -42,9 +42,9 @@ def test_a_raw_file_an_array_and_a_wav_sound_the_same(tmp_path):
     raw, wav = tmp_path / "a.pcm", tmp_path / "a.WAV"
     raw.write_bytes(pcm16.astype("<i2").tobytes() + b"\x7f")  # and half a sample
     soundfile.write(wav, pcm16, 24000, subtype="PCM_16", format="WAV")
-    expected = load_samples_16k(Clip("a", pcm16, 24000))
+    expected = load_samples_16k(AsrClip("a", pcm16, 24000))
     for path, rate_hz in ((raw, 24000), (wav, 8000)):  # the header's rate counts, not the clip's
-        clip = Clip("a", path, rate_hz)
+        clip = AsrClip("a", path, rate_hz)
         np.testing.assert_array_equal(load_samples_16k(clip), expected)
         assert clip_duration_s(clip) == 0.5
 
@@ -53,7 +53,7 @@ def test_an_empty_clip_has_no_samples_and_no_windows(tmp_path):
     path = tmp_path / "empty.pcm"
     path.write_bytes(b"")
     for pcm16 in (path, np.zeros(0, np.int16)):
-        clip = Clip("a", pcm16, 24000)
+        clip = AsrClip("a", pcm16, 24000)
         assert clip_duration_s(clip) == 0
         assert split_into_windows(load_samples_16k(clip), 29.0) == []
 
@@ -69,7 +69,7 @@ def test_an_empty_clip_has_no_samples_and_no_windows(tmp_path):
 )
 def test_bad_clips_are_named(pcm16, rate_hz, message):
     with pytest.raises(AccuracyError, match=rf"clip r7: .*{message}"):
-        load_samples_16k(Clip("r7", pcm16, rate_hz))
+        load_samples_16k(AsrClip("r7", pcm16, rate_hz))
 
 
 def test_unreadable_files_are_named(tmp_path):
@@ -78,7 +78,7 @@ def test_unreadable_files_are_named(tmp_path):
     for path in (broken, tmp_path / "missing.wav", tmp_path / "missing.pcm"):
         for function in (clip_duration_s, load_samples_16k):
             with pytest.raises(AccuracyError, match=rf"clip r7: cannot read .*{path.name}"):
-                function(Clip("r7", path, 24000))
+                function(AsrClip("r7", path, 24000))
 
 
 def test_windows_are_the_clip_cut_in_its_pauses():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from omni_bench.accuracy.asr import pool
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.faster_whisper import FasterJudge, load_faster_judge
 from omni_bench.accuracy.asr.settings import JudgeSettings
 from omni_bench.accuracy.asr.weights.files import sha256_of_files
@@ -56,7 +56,7 @@ def judge(*, batched=True, multilingual=False):
 
 
 def clips(*tenths):
-    return [Clip(f"r{index}", np.ones(1600 * count, np.int16), 16000) for index, count in enumerate(tenths)]
+    return [AsrClip(f"r{index}", np.ones(1600 * count, np.int16), 16000) for index, count in enumerate(tenths)]
 
 
 @pytest.mark.parametrize(("batched", "calls"), [(True, [4, 2]), (False, [1] * 6)])
@@ -91,7 +91,7 @@ def test_long_clips_are_cut_and_joined_and_nothing_is_an_empty_text():
 def test_languages():
     subject, pipeline = judge(multilingual=True)
     mixed = clips(1, 2)
-    subject.transcribe([mixed[0], Clip("de", mixed[1].pcm16, 16000, "de-DE")], "en-GB")
+    subject.transcribe([mixed[0], AsrClip("de", mixed[1].pcm16, 16000, "de-DE")], "en-GB")
     assert [options["language"] for _, options in pipeline.calls] == ["de", "en"]
     with pytest.raises(AccuracyError, match="understands English only"):
         judge()[0].transcribe(clips(1), "de")
@@ -161,7 +161,7 @@ def test_the_real_one_hears_what_was_said():
         pytest.skip("no package with tiny.en is installed")
     prompt = read_bundled("seed_tts_mini", "en").take(0)
     asr = AsrConfig(kind="faster_whisper", model="tiny.en", device="cpu", workers=1)
-    (heard,) = pool.transcribe([Clip("r", prompt.ref_audio, 24000)], asr, "en")
+    (heard,) = pool.transcribe([AsrClip("r", prompt.ref_audio, 24000)], asr, "en")
     assert heard.text.lower().split()[:3] == prompt.ref_text.lower().split()[:3]
     facts = describe_judge(resolve_faster_whisper("tiny.en", "cpu"))
     assert facts["engine"] == FASTER_WHISPER and facts["ctranslate2"] and facts["dtype"] == "float32"

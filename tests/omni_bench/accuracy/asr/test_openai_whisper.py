@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.openai_whisper import Judge, load_judge, token_cap
 from omni_bench.accuracy.asr.settings import JudgeSettings
 from omni_bench.accuracy.asr.weights.files import sha256_of_files
@@ -21,8 +21,8 @@ def noise(seconds: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 3000, round(seconds * 16000)).astype(np.int16)
 
 
-def clip(seconds: float, seed: int = 0, language: str | None = None) -> Clip:
-    return Clip(f"r{seed}", noise(seconds, seed), 16000, language)
+def clip(seconds: float, seed: int = 0, language: str | None = None) -> AsrClip:
+    return AsrClip(f"r{seed}", noise(seconds, seed), 16000, language)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_context_is_restored_between_batches(judge, small_whisper):
 
 
 def test_empty_clips_are_heard_as_nothing(judge):
-    empty, spoken = judge.transcribe([Clip("none", np.zeros(0, np.int16), 24000), clip(0.5)], "en")
+    empty, spoken = judge.transcribe([AsrClip("none", np.zeros(0, np.int16), 24000), clip(0.5)], "en")
     assert dataclasses.astuple(empty) == ("none", "", None, None)
     assert spoken.text
     assert spoken.avg_logprob < 0
@@ -160,7 +160,7 @@ def tiny_en() -> Judge:
 
 
 def test_the_real_judge_hears_no_words_in_silence_and_noise(tiny_en):
-    silence = Clip("silence", np.zeros(24000, np.int16), 24000)
+    silence = AsrClip("silence", np.zeros(24000, np.int16), 24000)
     heard = tiny_en.transcribe([silence, clip(2.0, 1)], "en")
     for transcript in heard:
         assert len(transcript.text.split()) <= 3, transcript

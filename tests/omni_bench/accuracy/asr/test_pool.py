@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from omni_bench.accuracy.asr import pool
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.weights.packages import find_installed_weights
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.datasets.bundled import read_bundled
@@ -49,8 +49,8 @@ def config(**values) -> AsrConfig:
     return AsrConfig(kind="whisper", **{"batch_size": 2, "workers": 2, **values})
 
 
-def make_clips(count: int) -> list[Clip]:
-    return [Clip(f"r{index}", np.ones(2400 * (1 + index * 7 % count), np.int16), 24000) for index in range(count)]
+def make_clips(count: int) -> list[AsrClip]:
+    return [AsrClip(f"r{index}", np.ones(2400 * (1 + index * 7 % count), np.int16), 24000) for index in range(count)]
 
 
 def transcribe(clips, on_progress=None, **values):
@@ -73,14 +73,14 @@ def test_a_file_is_passed_by_its_path_and_equal_ids_are_kept_apart(fake_worker, 
     (tmp_path / "a.pcm").write_bytes(bytes(100))
     (tmp_path / "b.pcm").write_bytes(bytes(200))
     monkeypatch.chdir(tmp_path)
-    transcripts = transcribe([Clip("same", Path("a.pcm"), 24000), Clip("same", Path("b.pcm"), 24000)])
+    transcripts = transcribe([AsrClip("same", Path("a.pcm"), 24000), AsrClip("same", Path("b.pcm"), 24000)])
     assert [transcript.text for transcript in transcripts] == ["100", "200"]
 
 
 def test_empty_clips_start_no_process(monkeypatch):
     monkeypatch.setattr(pool, "WORKER_COMMAND", ("/does/not/exist",))
     progress = []
-    clips = [Clip("a", np.zeros(0, np.int16), 24000), Clip("b", np.zeros(0, np.int16), 24000)]
+    clips = [AsrClip("a", np.zeros(0, np.int16), 24000), AsrClip("b", np.zeros(0, np.int16), 24000)]
     transcripts = transcribe(clips, lambda done, total: progress.append(done))
     assert [(transcript.text, transcript.avg_logprob) for transcript in transcripts] == [("", None)] * 2
     assert progress == [1, 2]
@@ -136,7 +136,7 @@ def test_a_process_that_cannot_be_started_is_an_accuracy_error(monkeypatch):
 def test_a_bad_clip_is_known_before_any_process_starts(monkeypatch):
     monkeypatch.setattr(pool, "WORKER_COMMAND", ("/does/not/exist",))
     with pytest.raises(AccuracyError, match="clip bad: cannot read"):
-        transcribe([*make_clips(2), Clip("bad", Path("/nowhere.pcm"), 24000)])
+        transcribe([*make_clips(2), AsrClip("bad", Path("/nowhere.pcm"), 24000)])
 
 
 def workers_left() -> list[psutil.Process]:
@@ -185,7 +185,7 @@ def test_two_real_workers_agree_with_one():
     # speech: a judge that hears noise tries again and again
     source = read_bundled("seed_tts_mini", "en")
     files = [source.take(index).ref_audio for index in range(4)]
-    clips = [Clip(f"r{index}", file, soundfile.info(file).samplerate) for index, file in enumerate(files)]
+    clips = [AsrClip(f"r{index}", file, soundfile.info(file).samplerate) for index, file in enumerate(files)]
     heard = [pool.transcribe(clips, config(model="tiny.en", device="cpu", workers=workers), "en") for workers in (1, 2)]
     assert heard[0] == heard[1]
     assert [transcript.request_id for transcript in heard[0]] == ["r0", "r1", "r2", "r3"]

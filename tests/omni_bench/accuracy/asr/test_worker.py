@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omni_bench.accuracy.asr import pool
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.asr.settings import JudgeSettings
 from omni_bench.accuracy.asr.weights.packages import find_installed_weights
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, resolve_judge
@@ -21,7 +21,7 @@ SETTINGS = asdict(JudgeSettings(batch_size=4, lead_silence_ms=250, tail_silence_
 
 def test_messages_survive_json():
     assert spec_from_json(json.loads(json.dumps(spec_to_json(SPEC)))) == SPEC
-    clip = Clip("r1", Path("/a b.pcm"), 24000, None)
+    clip = AsrClip("r1", Path("/a b.pcm"), 24000, None)
     assert clip_from_json(json.loads(json.dumps(clip_to_json(clip)))) == clip
 
 
@@ -66,7 +66,7 @@ def test_a_worker_ends_in_the_middle_of_a_batch_too(worker, tmp_path):
     path = tmp_path / "long.pcm"
     path.write_bytes(bytes(2 * 16000 * 1700))  # half an hour: minutes of work
     setup = {"spec": spec_to_json(resolve_judge("tiny.en", "cpu")), "settings": SETTINGS, "threads": 1}
-    batch = {"batch": 0, "language": "en", "clips": [clip_to_json(Clip("long", path, 16000))]}
+    batch = {"batch": 0, "language": "en", "clips": [clip_to_json(AsrClip("long", path, 16000))]}
     for message in (setup, batch):
         worker.stdin.write(json.dumps(message).encode() + b"\n")
     worker.stdin.flush()

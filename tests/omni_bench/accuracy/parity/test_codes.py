@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from omni_bench.accuracy.parity.codes import CodePlace, codes_record, fetch_codes, first_code_difference, parse_codes
 from omni_bench.errors import ProtocolError
-from omni_bench.targets.probe import Answer
+from omni_bench.targets.probe import ProbeAnswer
 
 
 def grid(frames: int, codebooks: int = 4) -> np.ndarray:
@@ -87,11 +87,11 @@ class Server:
     def __init__(self, **bodies: bytes):
         self.bodies, self.asked = bodies, []
 
-    def __call__(self, url: str, timeout_s: float) -> Answer:
+    def __call__(self, url: str, timeout_s: float) -> ProbeAnswer:
         self.asked.append(url)
         name = url.split("/")[-2]
         body = self.bodies.get(name)
-        return Answer(404, b"", "HTTP 404") if body is None else Answer(200, body, None)
+        return ProbeAnswer(404, b"", "HTTP 404") if body is None else ProbeAnswer(200, body, None)
 
 
 def body(name: str) -> bytes:

@@ -13,7 +13,7 @@ from omni_bench.accuracy.parity.compare import (
     PCM,
     Neighbour,
     compare_answers,
-    compare_runs,
+    compare_run_answers,
     in_flight_at,
     sample_arrived_ns,
 )
@@ -121,7 +121,7 @@ def test_runs_are_joined_by_prompt_and_seed(make_answer):
         make_answer("k2", prompt="a", seed=1),
         make_answer("k3", prompt="c", seed=None),
     ]
-    first, second = compare_runs(faulty, clean)
+    first, second = compare_run_answers(faulty, clean)
     assert (first.request_id, first.solo_id, first.equal) == ("f0", "k2", True)
     assert (second.request_id, second.solo_id, second.first_frame, second.first_codebook) == ("f1", "k1", 4, 6)
     assert {one.request_id for one in second.neighbours} == {"f0", "f2", "f3"}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from voices import speech
 
-from omni_bench.accuracy.signal.fingerprints import Match, audible_windows, extend, window_hashes
+from omni_bench.accuracy.signal.fingerprints import AudioMatch, audible_windows, extend, window_hashes
 
 
 @given(st.lists(st.integers(-3, 3), max_size=60), st.integers(1, 8))
@@ -35,10 +35,10 @@ def test_extend_finds_the_whole_stretch_and_drops_false_hits():
     ours, theirs = speech(1.0, seed=1).copy(), speech(1.0, seed=2)
     ours[5000:8000] = theirs[1000:4000]
     ours[4999], ours[8000] = theirs[999] + 1, theirs[4000] + 1
-    assert extend(ours, theirs, 4000, np.array([5100, 6000, 9000]), 480) == [Match(5000, 1000, 3000)]
+    assert extend(ours, theirs, 4000, np.array([5100, 6000, 9000]), 480) == [AudioMatch(5000, 1000, 3000)]
 
 
 def test_extend_at_the_ends():
     samples = speech(0.1)
-    assert extend(samples, samples, 0, np.array([0, 700]), 480) == [Match(0, 0, len(samples))]
-    assert extend(samples[100:], samples, -100, np.array([0]), 480) == [Match(0, 100, len(samples) - 100)]
+    assert extend(samples, samples, 0, np.array([0, 700]), 480) == [AudioMatch(0, 0, len(samples))]
+    assert extend(samples[100:], samples, -100, np.array([0]), 480) == [AudioMatch(0, 100, len(samples) - 100)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from voices import RATE, speech
 
-from omni_bench.accuracy.signal.fingerprints import Match
+from omni_bench.accuracy.signal.fingerprints import AudioMatch
 from omni_bench.accuracy.signal.repeats import look_up, says_something_twice, self_matches, sentences
 
 
@@ -19,7 +19,7 @@ def test_clean_speech_repeats_nothing():
 def test_a_chunk_sent_twice():
     samples = speech()
     spoilt = np.concatenate([samples[:21_000], samples[19_000:21_000], samples[21_000:]])
-    assert repeats(spoilt) == [Match(21_000, 19_000, 2000)]
+    assert repeats(spoilt) == [AudioMatch(21_000, 19_000, 2000)]
 
 
 def test_a_stale_chunk_from_long_before():

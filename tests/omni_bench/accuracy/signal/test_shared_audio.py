@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from voices import RATE, speech
 
-from omni_bench.accuracy.signal.shared_audio import Clip, SharedAudio, find_shared_audio, may_share
+from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio, may_share
 
 S = 1_000_000_000
 
 
 def clip(name, text=None, seed=0, started=0, finished=S, rate=RATE):
-    return Clip(name, text or f"text of {name}", seed, started, finished, rate)
+    return ResponseClip(name, text or f"text of {name}", seed, started, finished, rate)
 
 
 def find(samples, clips=None):

@@ -95,12 +95,12 @@ def test_the_package_tells_one_voice_from_itself_made_deeper():
         pytest.skip("resemblyzer is not installed")
     from scipy.signal import resample_poly
 
-    from omni_bench.accuracy.asr.clips import Clip, load_samples_16k
+    from omni_bench.accuracy.asr.clips import AsrClip, load_samples_16k
     from omni_bench.accuracy.voices.similarity import without_outer_silence
 
     source = read_bundled("seed_tts_mini", "en")
     paths = sorted({source.take(index).ref_audio for index in range(len(source.ids))})[:4]
-    voice = [without_outer_silence(load_samples_16k(Clip(path.name, path, 24000))) for path in paths]
+    voice = [without_outer_silence(load_samples_16k(AsrClip(path.name, path, 24000))) for path in paths]
     deeper = [resample_poly(one, 6, 5).astype(np.float32) for one in voice]
     found = load_speaker_encoder().embed([*voice, *deeper])
     within = [found[a] @ found[b] for a in range(4) for b in range(a)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omni_bench.accuracy.asr.clips import Clip
+from omni_bench.accuracy.asr.clips import AsrClip
 from omni_bench.accuracy.voices import similarity
 from omni_bench.accuracy.voices.similarity import (
     VoicePrint,
@@ -101,7 +101,7 @@ def test_speech_is_cut_into_its_first_second_and_the_rest():
 
     tone = (8000 * np.sin(0.2 * np.arange(40000))).astype(np.int16)
     padded = np.concatenate([np.zeros(8000, np.int16), tone, np.zeros(16000, np.int16)])
-    (one,) = voice_prints(Sizes(), [Clip("a", padded, 16000)])
+    (one,) = voice_prints(Sizes(), [AsrClip("a", padded, 16000)])
     assert one.onset[0] == 16000 and one.rest[0] + 16000 == one.whole[0] == 40000
     assert without_outer_silence(np.zeros(5000, np.float32)).size == 0
     assert without_outer_silence(np.zeros(0, np.float32)).size == 0

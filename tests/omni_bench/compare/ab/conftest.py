@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_runner import FakeRunner
 
-from omni_bench.compare.ab.arms import Arm
+from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.state import StudyState
-from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.run.config.compose import compose
 
 
@@ -21,11 +21,11 @@ def fake_runner(make):
 def new_state():
     """A function that makes the state of a new study of two configurations."""
 
-    def state(plan=Plan(5, 8), start="before"):  # noqa: B008 - frozen
+    def state(plan=StudyPlan(5, 8), start="before"):  # noqa: B008 - frozen
         arms = []
         for name, predictor in (("before", "reprefill"), ("after", "kv_cache")):
             overrides = ("scenario=smoke", "load.concurrency=[2,4]", f"reference.predictor={predictor}")
-            arms.append(Arm(name, f"reference.predictor={predictor}", overrides, compose(overrides), None))
+            arms.append(StudyArm(name, f"reference.predictor={predictor}", overrides, compose(overrides), None))
         return StudyState(
             command=("omni-bench", "ab"),
             started_utc="2026-11-28T00:00:00Z",

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from omni_bench.compare.ab import arms as arms_module
-from omni_bench.compare.ab.arms import Arm, resolve_arms, rotated, same_server
+from omni_bench.compare.ab.arms import StudyArm, resolve_arms, rotated, same_server
 from omni_bench.compare.ab.assess import assess
 from omni_bench.compare.ab.notes import opening, study_notes
 from omni_bench.compare.ab.order import RunRecord, RunState
 from omni_bench.compare.ab.sources import Source
 from omni_bench.compare.ab.words import read_words
-from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.invalid_reason import Code, InvalidReason
 from omni_bench.run.config.compose import compose
@@ -120,13 +120,13 @@ def test_each_may_have_its_own_key():
 
 def test_an_arm_survives_json():
     for arm in resolve("before.command=serve ${HOME} {port}", "after=reference", "+client.extra_body.a={b:1}"):
-        assert Arm.from_json(arm.to_json()) == arm
+        assert StudyArm.from_json(arm.to_json()) == arm
     arm = replace(arm, source=SOURCE)
-    assert Arm.from_json(arm.to_json()) == arm
+    assert StudyArm.from_json(arm.to_json()) == arm
     stale = arm.to_json()
     stale["config"]["target"]["no_such_key"] = 1
     with pytest.raises(ConfigError, match="another version of omni-bench"):
-        Arm.from_json(stale)
+        StudyArm.from_json(stale)
 
 
 def test_levels_rotate_from_where_the_user_put_them():
@@ -168,7 +168,7 @@ def test_what_is_about_to_happen_is_said(new_state):
     lines = opening(new_state())
     assert lines[0] == "5 pairs, extended once to 8 if inconclusive; ABBA from before (seed=1)"
     assert lines[1:] == ["before: reference.predictor=reprefill", " after: reference.predictor=kv_cache"]
-    assert opening(new_state(Plan(3, None)))[0].startswith("3 pairs (advisory: fewer than 5); ABBA")
+    assert opening(new_state(StudyPlan(3, None)))[0].startswith("3 pairs (advisory: fewer than 5); ABBA")
 
 
 def test_a_build_that_fails_ends_it(monkeypatch):

@@ -10,8 +10,8 @@ import pytest
 from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
 from omni_bench.compare.ab.state import Ending, StudyState, claimed
 from omni_bench.compare.ab.study import Study, verdict_of
-from omni_bench.compare.result import Advisory, Outcome
-from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.compare.result import Advisory, ComparisonOutcome
+from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
 from omni_bench.records import files
 
@@ -82,21 +82,21 @@ def test_inconclusive_is_extended_once(study, fake_runner):
 def test_without_an_extension_it_stops(study, fake_runner, new_state):
     noisy = (0.0, 0.2, -0.15, 0.1, 0.3, -0.2, 0.05)
     runner = fake_runner(wobble=noisy)
-    result = study(runner, new_state(Plan(5, None)))[0].go()
+    result = study(runner, new_state(StudyPlan(5, None)))[0].go()
     assert len(runner.calls) == 10 and result.comparison.alpha == 0.05 and result.ending.exit_code == 2
 
 
 def test_three_pairs_are_advisory_and_one_is_no_verdict(study, fake_runner, new_state):
-    result = study(fake_runner(slower=(1.0, 1.3)), new_state(Plan(3, None)))[0].go()
+    result = study(fake_runner(slower=(1.0, 1.3)), new_state(StudyPlan(3, None)))[0].go()
     assert list(result.comparison.advisory) == [Advisory.FEW_PAIRS] and result.ending == Ending("REGRESSION", 1)
 
 
 def test_one_pair(study, fake_runner, new_state):
-    result = study(fake_runner(), new_state(Plan(1, None)))[0].go()
+    result = study(fake_runner(), new_state(StudyPlan(1, None)))[0].go()
     assert result.ending == Ending("ADVISORY", 2) and verdict_of(result.comparison) is None
 
 
-SHORT = Plan(2, None)
+SHORT = StudyPlan(2, None)
 """Two pairs: four runs, each of which can be killed."""
 
 
@@ -232,12 +232,12 @@ def test_an_invalid_run_is_kept_and_its_pair_repeated(study, fake_runner):
 def test_an_after_that_is_broken_twice_is_its_own_failure(study, fake_runner):
     result = study(fake_runner(ends={2: "invalid", 4: "invalid"}))[0].go()
     assert result.ending.exit_code == 1 and result.ending.why.endswith("after is broken where before is not")
-    assert result.comparison.outcome is Outcome.NO_CLAIM
+    assert result.comparison.outcome is ComparisonOutcome.NO_CLAIM
 
 
 def test_a_before_that_is_broken_twice_is_infrastructure(study, fake_runner):
     result = study(fake_runner(ends={1: "invalid", 3: "invalid"}))[0].go()
-    assert result.ending.exit_code == 3 and result.comparison.outcome is Outcome.NO_CLAIM
+    assert result.ending.exit_code == 3 and result.comparison.outcome is ComparisonOutcome.NO_CLAIM
 
 
 def test_a_broken_run_without_any_level_is_left_out_of_what_is_shown(study, fake_runner, make, monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from omni_bench.compare.ab.words import quoted, read_words
-from omni_bench.compare.stats.verdicts import Plan
+from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
 
@@ -22,7 +22,7 @@ def test_two_configurations():
         ("reference.predictor=reprefill",),
         ("reference.predictor=kv_cache",),
     ]
-    assert words.shared == ("scenario=smoke",) and words.seed == 7 and words.plan == Plan(5, 8)
+    assert words.shared == ("scenario=smoke",) and words.seed == 7 and words.plan == StudyPlan(5, 8)
 
 
 def test_one_arm_may_be_as_both():
@@ -58,12 +58,12 @@ def test_a_git_ref_may_be_launched_by_a_command():
 @pytest.mark.parametrize(
     "words,plan",
     [
-        (["pairs=3"], Plan(3, None)),
-        (["pairs=5"], Plan(5, 8)),
-        (["pairs=7"], Plan(7, 8)),
-        (["pairs=8"], Plan(8, None)),
-        (["pairs=3", "extend=6"], Plan(3, 6)),
-        (["extend=off"], Plan(5, None)),
+        (["pairs=3"], StudyPlan(3, None)),
+        (["pairs=5"], StudyPlan(5, 8)),
+        (["pairs=7"], StudyPlan(7, 8)),
+        (["pairs=8"], StudyPlan(8, None)),
+        (["pairs=3", "extend=6"], StudyPlan(3, 6)),
+        (["extend=off"], StudyPlan(5, None)),
     ],
 )
 def test_plans(words, plan):

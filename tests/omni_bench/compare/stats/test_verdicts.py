@@ -9,7 +9,7 @@ import pytest
 
 from omni_bench.compare.stats.verdicts import (
     VERDICTS,
-    Plan,
+    StudyPlan,
     Verdict,
     benjamini_hochberg,
     decide,
@@ -171,14 +171,14 @@ def test_many_studies_are_decided_like_each_alone():
 
 
 def test_the_plan_extends_once_and_only_when_inconclusive():
-    plan = Plan()
-    assert plan.alpha == 0.025 and Plan(extended=None).alpha == 0.05
+    plan = StudyPlan()
+    assert plan.alpha == 0.025 and StudyPlan(extended=None).alpha == 0.05
     assert plan.wanted_pairs(3, Verdict.REGRESSION) == 5  # nobody looks before
     assert plan.wanted_pairs(5, Verdict.REGRESSION) == 5
     assert plan.wanted_pairs(5, Verdict.NO_REGRESSION) == 5
     assert plan.wanted_pairs(5, Verdict.INCONCLUSIVE) == 8
     assert plan.wanted_pairs(6, None) == 8  # an extension that was cut off goes on
     assert plan.wanted_pairs(8, Verdict.INCONCLUSIVE) == 8
-    assert Plan(extended=None).wanted_pairs(5, Verdict.INCONCLUSIVE) == 5
+    assert StudyPlan(extended=None).wanted_pairs(5, Verdict.INCONCLUSIVE) == 5
     with pytest.raises(ValueError, match="more when extended"):
-        Plan(pairs=5, extended=5)
+        StudyPlan(pairs=5, extended=5)

@@ -10,7 +10,7 @@ from reasons import because
 
 from omni_bench.errors import ComparabilityError, ConfigError
 from omni_bench.nightly.gate.night import gate_night
-from omni_bench.nightly.gate.result import Outcome, Status
+from omni_bench.nightly.gate.result import GateOutcome, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import ADVISORY, Role
 from omni_bench.records.invalid_reason import Code
@@ -33,7 +33,7 @@ def reasons(result):
 
 def test_a_night_like_those_before_passes(past):
     result = gate_night(past, made.night(13))
-    assert result.outcome is Outcome.PASS and result.exit_code == 0 and result.nights == 12
+    assert result.outcome is GateOutcome.PASS and result.exit_code == 0 and result.nights == 12
     assert set(statuses(result).values()) == {Status.PASS}
     rtf = next(one for one in result.series if one.metric == "rtf")
     assert rtf.expected.nights == 12 and rtf.expected.low < rtf.value < rtf.expected.high
@@ -59,26 +59,26 @@ def test_invalid_nights_are_no_history():
 
 def test_broken_audio_is_a_hard_failure_however_fast(past):
     result = gate_night(past, made.night(13, slower=0.5, faulty=3, level_reasons=(because(Code.INVALID_AUDIO),)))
-    assert result.outcome is Outcome.HARD_FAILURE and result.exit_code == 3 and result.series == ()
+    assert result.outcome is GateOutcome.HARD_FAILURE and result.exit_code == 3 and result.series == ()
     after = gate_night(past, made.night(14))
     assert after.exit_code == 0 and after.nights == 12, "it entered no history"
 
 
 def test_an_interrupted_night_is_no_measurement(past):
     result = gate_night(past, made.night(13, reasons=(because(Code.INTERRUPTED),)))
-    assert result.outcome is Outcome.INVALID and result.exit_code == 3
+    assert result.outcome is GateOutcome.INVALID and result.exit_code == 3
 
 
 def test_an_acute_night_is_not_judged_before_a_second_run(past):
     result = gate_night(past, made.night(13, slower=1.15))
-    assert result.outcome is Outcome.INCONCLUSIVE and set(statuses(result).values()) == {Status.UNCONFIRMED}
+    assert result.outcome is GateOutcome.INCONCLUSIVE and set(statuses(result).values()) == {Status.UNCONFIRMED}
     assert past.alarms(result.run.series) == []
 
 
 def test_a_reproduced_acute_night_is_a_regression(past):
     rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.14)
     result = gate_night(past, made.night(13, slower=1.15), rerun=rerun)
-    assert result.outcome is Outcome.REGRESSION and result.exit_code == 1 and "reproduced" in reasons(result)
+    assert result.outcome is GateOutcome.REGRESSION and result.exit_code == 1 and "reproduced" in reasons(result)
     assert {alarm.kind for alarm in past.alarms(result.run.series)} == {"acute"}
 
 
@@ -105,7 +105,7 @@ def test_the_second_run_is_made_only_if_it_is_needed(past):
 def test_a_broken_second_run_is_a_hard_failure(past):
     rerun = made.night(13, role=Role.RERUN, hour=1, faulty=1, level_reasons=(because(Code.INVALID_AUDIO),))
     result = gate_night(past, made.night(13, slower=1.3), rerun=rerun)
-    assert result.outcome is Outcome.HARD_FAILURE
+    assert result.outcome is GateOutcome.HARD_FAILURE
     assert any(case.name == "second run: c = 1" and not case.ok for case in result.integrity)
 
 
@@ -113,8 +113,8 @@ def test_a_loss_below_five_percent_is_not_acute_but_drifts():
     with made.history_of(made.nights(20)) as history:
         results = [gate_night(history, made.night(number, slower=1.04)) for number in range(21, 27)]
     outcomes = [result.outcome for result in results]
-    assert outcomes.count(Outcome.REGRESSION) == 1, "once"
-    first = outcomes.index(Outcome.REGRESSION)
+    assert outcomes.count(GateOutcome.REGRESSION) == 1, "once"
+    first = outcomes.index(GateOutcome.REGRESSION)
     assert first <= 4 and "drift: +4" in reasons(results[first])
     drift = next(one for one in results[first].series if one.metric == "rtf")
     assert drift.commits == (made.commit_of(20), made.commit_of(21))
@@ -158,7 +158,7 @@ def test_judging_a_night_again_gives_the_same_verdict(past):
     night, rerun = made.night(13, slower=1.1), made.night(13, role=Role.RERUN, hour=1, slower=1.1)
     first = gate_night(past, night, rerun=rerun)
     gate_night(past, made.night(14, slower=1.1))
-    assert gate_night(past, night, rerun=rerun).outcome is first.outcome is Outcome.REGRESSION
+    assert gate_night(past, night, rerun=rerun).outcome is first.outcome is GateOutcome.REGRESSION
     assert len(past.alarms(night.series)) == len(first.alarms)
 
 

@@ -14,7 +14,7 @@ from reasons import because
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
 from omni_bench.nightly.gate.junit import render_junit
-from omni_bench.nightly.gate.markdown import HEADERS, render_gate, series_rows, verdict_line
+from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.history.records import Role
 from omni_bench.records.invalid_reason import Code
@@ -111,9 +111,9 @@ def test_the_page(regression, broken, young):
     assert "⛔ omni-bench gate: HARD FAILURE" in page and "makes no performance claim" in page
     assert "<b>" not in page and "\x1b" not in page
     assert "INCONCLUSIVE" in render_gate(young) and "n/a" in render_gate(young)
-    assert verdict_line(young).startswith("INCONCLUSIVE (exit 2): qwen3_tts,") and "0 valid nights" in verdict_line(
-        young
-    )
+    assert gate_verdict_line(young).startswith(
+        "INCONCLUSIVE (exit 2): qwen3_tts,"
+    ) and "0 valid nights" in gate_verdict_line(young)
 
 
 def test_rows(regression):

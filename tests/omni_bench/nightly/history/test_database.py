@@ -13,7 +13,7 @@ import pytest
 from reasons import because
 
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.nightly.history.database import Alarm, History
+from omni_bench.nightly.history.database import History, HistoryAlarm
 from omni_bench.nightly.history.records import Role
 from omni_bench.records.invalid_reason import Code
 
@@ -80,7 +80,7 @@ def test_a_replaced_night_has_the_figures_of_the_second_run():
 
 def test_a_verdict_replaces_the_one_before():
     runs = made.nights(3)
-    alarm = Alarm("rtf", "c = 1", "acute", runs[1].run_id, runs[1].run_id, 0.08)
+    alarm = HistoryAlarm("rtf", "c = 1", "acute", runs[1].run_id, runs[1].run_id, 0.08)
     series = runs[0].series
     with made.history_of(runs) as history:
         history.record_verdict(runs[1], "REGRESSION", 1, [alarm])

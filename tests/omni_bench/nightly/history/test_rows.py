@@ -10,7 +10,7 @@ import pytest
 from omni_bench.compare.keys import schema_defaults
 from omni_bench.errors import StoreError
 from omni_bench.nightly.history import records
-from omni_bench.nightly.history.database import Alarm, History
+from omni_bench.nightly.history.database import History, HistoryAlarm
 
 
 def as_version_1(path, old_name):
@@ -26,7 +26,7 @@ def test_nights_baseline_and_alarms_of_an_older_file_go_on(tmp_path):
     path = tmp_path / "history.sqlite"
     nights = [made.night(number) for number in (1, 2, 3)]
     series = nights[0].series
-    alarm = Alarm("rtf", "c = 1", "drift", nights[1].run_id, nights[2].run_id, 0.05)
+    alarm = HistoryAlarm("rtf", "c = 1", "drift", nights[1].run_id, nights[2].run_id, 0.05)
     with made.history_of(nights, path) as history:
         history.set_baseline([nights[0].run_id], "as it was")
         history.record_verdict(nights[2], "REGRESSION", 1, [alarm])

@@ -6,7 +6,7 @@ import night_factory as made
 import pytest
 from reasons import because
 
-from omni_bench.nightly.history.database import Alarm, Baseline
+from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.plots import draw_trends
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import commit_range, trends
@@ -56,7 +56,7 @@ def test_a_trend_without_nights():
 
 
 def test_lines(runs):
-    alarm = Alarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
+    alarm = HistoryAlarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
     assert alarm_lines([alarm], runs) == ["2026-01-15: drift rtf c = 1 +10.0 % since 2026-01-13"]
     assert "none was set" in baseline_line(None)
     baseline = Baseline("s", "2026-01-05T00:00:00Z", "why", (runs[0],))

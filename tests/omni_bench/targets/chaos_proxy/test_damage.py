@@ -7,7 +7,7 @@ import pytest
 from omni_bench.load.clients.openai_speech import SampleCodec
 from omni_bench.load.clients.units import Unit
 from omni_bench.targets.chaos_proxy import catalogue
-from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, WIRE_FAULTS, Answer, StreamCutError
+from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, WIRE_FAULTS, RelayedAnswer, StreamCutError
 from reference_impl.http.framing import wav_header
 
 
@@ -25,7 +25,7 @@ async def given(*chunks):
 async def out(name, *chunks, stall_s=0.0):
     got = []
     try:
-        async for unit in WIRE_FAULTS[name].damage(given(*chunks), Answer(Codec(), stall_s, 24_000)):
+        async for unit in WIRE_FAULTS[name].damage(given(*chunks), RelayedAnswer(Codec(), stall_s, 24_000)):
             got.append(unit.wire)
     except StreamCutError:
         got.append("cut")
@@ -121,7 +121,7 @@ async def test_a_stall_comes_after_some_audio(monkeypatch):
 
     monkeypatch.setattr(catalogue.asyncio, "sleep", sleep)
     got = []
-    async for unit in WIRE_FAULTS["stall"].damage(given(A, B, C), Answer(Codec(), 30.0, 24_000)):
+    async for unit in WIRE_FAULTS["stall"].damage(given(A, B, C), RelayedAnswer(Codec(), 30.0, 24_000)):
         got.append(unit.wire)
     assert slept == [(30.0, [A, B])]
 

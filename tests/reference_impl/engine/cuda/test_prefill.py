@@ -15,7 +15,7 @@ from small_model import INTERPRETED, MAX_SEQ_LEN, small_config
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.loading.random_weights import random_model
 from reference_impl.model.sampling import request_uniforms
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
@@ -69,7 +69,7 @@ def enter(batch: DecodeBatch, seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     embeds, trailing = (torch.randn(count, HIDDEN, generator=generator) for count in (length, seed % 4))
     row = batch.allocate_slot(request_uniforms(seed, 20 + seed, 16))
-    batch.prefill(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
+    batch.prefill(row, TalkerPrompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
 
 
 def test_codes_equal_eager_float32() -> None:
@@ -108,7 +108,7 @@ def test_positions_that_begin_again_are_read_as_they_are_float32() -> None:
         batch = kind(model, settings, 30, None)
         with torch.inference_mode():
             embeds = torch.randn(12, HIDDEN, generator=torch.Generator().manual_seed(1))
-            prompt = Prompt(embeds, torch.tensor([*range(11), 0]), 1)
+            prompt = TalkerPrompt(embeds, torch.tensor([*range(11), 0]), 1)
             batch.prefill(batch.allocate_slot(request_uniforms(0, 20, 16)), prompt, 1000, None, 0)
             codes.append([batch.step() for _ in range(3)])
     np.testing.assert_array_equal(*codes)

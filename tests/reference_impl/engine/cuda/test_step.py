@@ -19,7 +19,7 @@ from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.random_weights import random_model
 from reference_impl.model.config import PredictorConfig
 from reference_impl.model.sampling import request_uniforms
-from reference_impl.prompt.builder import Prompt
+from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
@@ -116,7 +116,7 @@ def batch_of(kind: type[DecodeBatch], model: Model) -> DecodeBatch:
         generator = torch.Generator().manual_seed(seed)
         embeds, trailing = (torch.randn(count, HIDDEN, generator=generator) for count in (length, seed))
         row = batch.allocate_slot(request_uniforms(seed, MAX_FRAMES + 1, GROUPS))
-        batch.prefill(row, Prompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
+        batch.prefill(row, TalkerPrompt(embeds, torch.arange(length), length, trailing), 1000, None, 0)
     return batch
 
 

@@ -12,7 +12,7 @@ from omni_bench.accuracy.parity.codes import codes_record
 from omni_bench.errors import StoreError
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline_json import timeline_to_dict
-from omni_bench.selftest.stored_answers import read_answers
+from omni_bench.selftest.parity_answers import read_parity_answers
 
 
 @pytest.fixture
@@ -29,16 +29,16 @@ def folder(tmp_path):
 
 
 def test_what_was_kept_is_read(folder):
-    first, second, third = read_answers(folder)
+    first, second, third = read_parity_answers(folder)
     assert first.audio == folder.path.resolve() / "audio/c2-0000.wav" and first.codes is None
     assert second.audio is None and third.audio is None
     assert third.codes.shape == (3, 16) and third.timeline.request_id == "c2-0002"
-    (solo,) = read_answers(folder, alone=True)
+    (solo,) = read_parity_answers(folder, alone=True)
     assert solo.request_id == "solo-c2-0000"
 
 
 def test_a_run_without_any_has_none(tmp_path):
-    assert read_answers(RunFolder(tmp_path)) == []
+    assert read_parity_answers(RunFolder(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_a_line_of_another_form_is_named(folder, name, line, message):
     with (folder.path / name).open("a") as file:
         file.write(json.dumps(line) + "\n")
     with pytest.raises(StoreError, match=message):
-        read_answers(folder)
+        read_parity_answers(folder)
 
 
 @pytest.mark.parametrize("audio", ["../../etc/secret.wav", 7])
 def test_a_recording_outside_the_folder_is_refused(folder, audio):
     folder.append_request({**timeline_to_dict(make_timeline("c2-0003")), "audio": audio})
     with pytest.raises(StoreError, match=r"requests\.jsonl, line 4: "):
-        read_answers(folder)
+        read_parity_answers(folder)

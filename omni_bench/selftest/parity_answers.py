@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.parity.codes import parse_codes
-from omni_bench.accuracy.parity.compare import Answer
+from omni_bench.accuracy.parity.compare import ParityAnswer
 from omni_bench.errors import ProtocolError, StoreError
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline_json import timeline_from_dict
 
 
-def read_answers(folder: RunFolder, *, alone: bool = False) -> list[Answer]:
+def read_parity_answers(folder: RunFolder, *, alone: bool = False) -> list[ParityAnswer]:
     """Every measured request of a run, or (``alone``) every request that it sent alone, as far as it was kept.
 
     Codes are those of codes.jsonl: of the first ``checks.parity_requests`` of each level, and of those sent alone.
@@ -32,14 +32,14 @@ def read_answers(folder: RunFolder, *, alone: bool = False) -> list[Answer]:
     for number, record in enumerate(folder.read_lines(file), start=1):
         try:
             timeline = timeline_from_dict(record)
-            audio = recording(folder.path.resolve(), record.get("audio"))
+            audio = recording_path(folder.path.resolve(), record.get("audio"))
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
-        answers.append(Answer(timeline, audio, codes.get(timeline.request_id)))
+        answers.append(ParityAnswer(timeline, audio, codes.get(timeline.request_id)))
     return answers
 
 
-def recording(root: Path, relative: Any) -> Path | None:
+def recording_path(root: Path, relative: Any) -> Path | None:
     """The recording ``relative`` of a line, None if it was not kept or is gone. ``root``: the run folder, resolved.
 
     Raises StoreError for what is no path in that folder.

@@ -15,8 +15,8 @@ from omni_bench.targets.server_metrics import Scrape, differences, preemptions, 
 
 
 @dataclass
-class Observed:
-    """Filled in while a run goes on; what it did not come to is None."""
+class ServerFacts:
+    """What a run learns of its server. Filled in while the run goes on; None where it did not get that far."""
 
     conformance: dict[str, Any] | None = None
     metrics: dict[str, Any] | None = None
@@ -55,7 +55,7 @@ class Observed:
             say(f"warning: the server put requests aside {count:.0f} times (its own count of preemptions)")
 
 
-def target_facts(config: TargetConfig, info: TargetInfo | None, observed: Observed) -> dict[str, Any]:
+def target_facts(config: TargetConfig, info: TargetInfo | None, facts: ServerFacts) -> dict[str, Any]:
     """``provenance.target`` of run.json: what is known of the server, as far as it came to that.
 
     Version and commit are what the server states in its health, else those of its package, else what was configured
@@ -76,8 +76,8 @@ def target_facts(config: TargetConfig, info: TargetInfo | None, observed: Observ
         "version": _stated(health, "version") or version,
         "commit": _stated(health, "commit") or commit,
         "description": info.as_dict() if info is not None else {},
-        "conformance": observed.conformance,
-        "server_metrics": observed.metrics,
+        "conformance": facts.conformance,
+        "server_metrics": facts.metrics,
     }
 
 

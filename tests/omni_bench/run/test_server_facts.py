@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.records.config import TargetConfig
-from omni_bench.run import observed
-from omni_bench.run.observed import Observed, target_facts
+from omni_bench.run import server_facts
+from omni_bench.run.server_facts import ServerFacts, target_facts
 from omni_bench.targets.base import TargetInfo
-from omni_bench.targets.server_metrics import Scrape, Series
+from omni_bench.targets.server_metrics import Scrape, ServerSeries
 
 INFO = TargetInfo("vllm_omni", "http://127.0.0.1:1", 0.1, ("vllm",), {}, None, version="0.30.0", commit="a" * 40)
 VLLM = TargetConfig(kind="vllm_omni", model="m")
@@ -30,16 +30,18 @@ VLLM = TargetConfig(kind="vllm_omni", model="m")
     ],
 )
 def test_the_version_and_the_commit(config, info, version, commit):
-    facts = target_facts(config, info, Observed())
+    facts = target_facts(config, info, ServerFacts())
     assert (facts["kind"], facts["version"], facts["commit"]) == ("vllm_omni", version, commit)
     assert facts["conformance"] is None and facts["server_metrics"] is None
     assert (facts["description"] == {}) is (info is None)
 
 
 def test_preemptions_are_said(monkeypatch):
-    before, after = (Scrape({"vllm:num_preemptions": Series("counter", {"total": value})}) for value in (1.0, 4.0))
-    seen = Observed(_scrape=before)
-    monkeypatch.setattr(observed, "scrape", lambda _: after)
+    before, after = (
+        Scrape({"vllm:num_preemptions": ServerSeries("counter", {"total": value})}) for value in (1.0, 4.0)
+    )
+    seen = ServerFacts(_scrape=before)
+    monkeypatch.setattr(server_facts, "scrape", lambda _: after)
     said = []
     seen.after(said.append)
     assert said == ["warning: the server put requests aside 3 times (its own count of preemptions)"]
@@ -47,7 +49,7 @@ def test_preemptions_are_said(monkeypatch):
 
 
 def test_without_a_first_reading_there_is_no_second(monkeypatch):
-    monkeypatch.setattr(observed, "scrape", lambda _: pytest.fail("asked"))
-    seen = Observed()
+    monkeypatch.setattr(server_facts, "scrape", lambda _: pytest.fail("asked"))
+    seen = ServerFacts()
     seen.after(lambda _: pytest.fail("said"))
     assert seen.metrics is None
