@@ -12,7 +12,6 @@ import sys
 import zipfile
 
 import numpy as np
-import pandas
 import psutil
 import pytest
 import soundfile
@@ -83,11 +82,9 @@ def test_everything_a_run_promises_is_on_disk(smoke):
     requests = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
     measured = [r for r in requests if not r["warmup"]]
     assert len(measured) == 6
-    chunks = pandas.read_parquet(folder / "chunks.parquet")
     for request in measured:
         samples, rate = soundfile.read(folder / request["audio"], dtype="int16")
         assert rate == 24000 and samples.size == sum(request["chunk_bytes"]) // 2
-        assert samples.size == chunks[chunks.request_id == request["request_id"]]["samples"].sum()
         assert np.abs(samples).max() > 1000
     report = (folder / "report.md").read_text()
     assert "omni-bench run scenario=smoke" in report

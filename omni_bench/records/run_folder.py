@@ -8,7 +8,6 @@ cross_talk.jsonl  with that check, one line an output in which another request's
 solo.jsonl        with the parity check, one line a request sent alone, in the form of requests.jsonl
 parity.jsonl      and one line a comparison of a request in company with itself alone
 codes.jsonl       and one line a request whose codec codes the server handed out
-chunks.parquet    one row an audio read: when it arrived, how much it held, whether it ended an HTTP chunk
 audio/  plots/  server.log  report.md  wer_evidence.md
 """
 
@@ -22,20 +21,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from omni_bench.errors import StoreError
-from omni_bench.records.chunks import read_chunks, write_chunks
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.schema import validate_run
-from omni_bench.records.timeline import Timeline
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 80
@@ -135,11 +129,6 @@ class RunFolder:
         return self.path / "codes.jsonl"
 
     @property
-    def chunks_parquet(self) -> Path:
-        """One row an audio read."""
-        return self.path / "chunks.parquet"
-
-    @property
     def server_log(self) -> Path:
         """What the server printed."""
         return self.path / "server.log"
@@ -205,14 +194,6 @@ class RunFolder:
     def read_utterances(self) -> list[dict[str, Any]]:
         """The lines of utterances.jsonl, [] if there was no judge."""
         return self.read_lines(self.utterances_jsonl)
-
-    def write_chunks(self, timelines: Iterable[Timeline]) -> None:
-        """Write chunks.parquet anew: the audio reads of ``timelines``."""
-        write_chunks(self.chunks_parquet, timelines)
-
-    def read_chunks(self) -> pd.DataFrame:
-        """chunks.parquet as a data frame, one row an audio read."""
-        return read_chunks(self.chunks_parquet)
 
     def save_audio(self, name: str, pcm: bytes | Path, sample_rate_hz: int) -> str:
         """Write s16le mono ``pcm`` (or the file that holds it) as audio/NAME.wav; the path in the run folder.

@@ -28,7 +28,6 @@ PACKAGES = (
     "numpy",
     "omegaconf",
     "openai-whisper",
-    "pandas",
     "pyarrow",
     "resemblyzer",
     "safetensors",

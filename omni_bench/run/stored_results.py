@@ -53,7 +53,7 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
 
 
 def write_results(folder: RunFolder, levels: Sequence[LevelResult], kept: Mapping[str, str]) -> None:
-    """Write requests.jsonl anew, with the derived facts, chunks.parquet and warmup.jsonl.
+    """Write requests.jsonl anew, with the derived facts, and warmup.jsonl.
 
     ``kept``: request id -> recording. Lines of requests that no level knows (a level that was cut off
     before it was recorded, or could not be measured) stay as they are, but for their recording. Raises StoreError.
@@ -71,7 +71,6 @@ def write_results(folder: RunFolder, levels: Sequence[LevelResult], kept: Mappin
         return
     data = b"".join(json_bytes(record, "a line of requests.jsonl") + b"\n" for record in records)
     write_atomically(folder.requests_jsonl, lambda path: path.write_bytes(data))
-    folder.write_chunks(request.timeline for request in results)
     write_warmup(folder, [request for level in levels for request in level.warmup_requests])
 
 

@@ -93,12 +93,6 @@ def test_reading_an_unfinished_run(folder):
         RunFolder.open(folder.path).read_run()
 
 
-def test_chunks_are_beside_the_rest(folder):
-    folder.write_chunks([runs.timeline("a", chunks=2)])
-    assert list(folder.read_chunks().request_id) == ["a", "a"]
-    assert [file.name for file in folder.path.iterdir()] == ["chunks.parquet"]
-
-
 def test_audio_from_bytes_and_from_a_spooled_file(folder, tmp_path):
     samples = np.arange(-500, 500, dtype="<i2")
     spooled = tmp_path / "x.pcm"
@@ -140,7 +134,7 @@ def test_utterances_round_trip_and_absence(folder):
 
 
 def test_every_path_is_inside_the_folder(folder):
-    paths = [folder.run_json, folder.requests_jsonl, folder.utterances_jsonl, folder.chunks_parquet, folder.server_log]
+    paths = [folder.run_json, folder.requests_jsonl, folder.utterances_jsonl, folder.server_log]
     for path in [*paths, folder.report_md, folder.audio_dir, folder.plots_dir]:
         assert path.parent == folder.path
 

@@ -20,7 +20,6 @@ def folder(tmp_path):
         timelines = [runs.timeline("c1-0000"), runs.failed_timeline("c1-0001")]
         for timeline in timelines:
             folder.append_request(timeline_to_dict(timeline))
-        folder.write_chunks(timelines)
         folder.write_utterances(
             utterance_record(score, concurrency=1, prompt_id="p") for score in runs.scores(["a", "b", "c"])
         )

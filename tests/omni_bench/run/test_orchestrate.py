@@ -47,7 +47,7 @@ def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, tar
     assert level["warmup"] == {"completed": 4, "failed": 0, "errors": {}} and level["faulty"] == 0
     assert document["provenance"]["judge"]["sha256"] == "0" * 64
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    raw = {"requests.jsonl", "warmup.jsonl", "chunks.parquet", "utterances.jsonl", "cross_talk.jsonl"}
+    raw = {"requests.jsonl", "warmup.jsonl", "utterances.jsonl", "cross_talk.jsonl"}
     assert names == {"run.json", "report.md", "audio"} | raw
     assert len(list((tmp_path / "run" / "audio").iterdir())) == config.output.worst_n
     assert len(lines(tmp_path / "run")) == 6, "warm-up is not among the requests"
