@@ -1,4 +1,4 @@
-"""Makes one comparison out of the runs of two arms. Pure: nothing is read or written here."""
+"""Makes one comparison out of the runs of two arms, and decides its outcome (``_outcome``). Pure: no files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def compare_runs(
     """Compare run i of ``before`` with run i of ``after``, for all i.
 
     ``alpha``: the one-sided error of this look, 0.05 for a study that looks once, 0.025 for one that may be
-    extended (:class:`.stats.verdicts.StudyPlan`). Pairs with an invalid run carry no performance; a valid before
-    with an invalid after can only end as a regression or without a claim. Raises ComparabilityError as
+    extended (:class:`.stats.verdicts.StudyPlan`). Pairs with an invalid run are left out of the performance figures;
+    a valid before with an invalid after never ends as "no regression" or "improvement". Raises ComparabilityError as
     :func:`omni_bench.compare.keys.check_comparable`.
     """
     forced = check_comparable(before, after, force=force)

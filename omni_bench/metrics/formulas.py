@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
 from omni_bench.metrics.stalls import Playback, playback, sample_played_ns
 from omni_bench.records.timeline import Timeline
 
@@ -43,7 +43,7 @@ class AnsweredRequest:
 
     @cached_property
     def playback(self) -> Playback | None:
-        """How a player fared that got each read as it came; None with fewer than two chunks of audio.
+        """Simulated playback, each read available to the player on arrival; None with fewer than two chunks of audio.
 
         A real player can play the first half of a chunk before the second half is there.
         """

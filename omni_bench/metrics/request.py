@@ -1,4 +1,4 @@
-"""All metrics of one request, by the list of definitions."""
+"""Applies the list of definitions to one request; the formulas are in ``formulas.py``."""
 
 from __future__ import annotations
 

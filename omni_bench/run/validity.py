@@ -1,8 +1,8 @@
 """When a level, and a run, is called invalid: every condition in one place, over facts that others computed. Pure.
 
 A level is invalid for what :func:`level_reasons` finds, and for nothing else. A run is invalid for its own reasons
-(:func:`problem_reasons`: what cut it short) and those of its levels, but for levels of a rate search that are
-:func:`is_excused`. The codes, and who is to blame for each, are those of :mod:`omni_bench.records.invalid_reason`.
+(:func:`problem_reasons`: what cut it short) and those of its levels, except for levels of a rate search that
+:func:`is_excused` accepts. The codes, and who is to blame for each, are in :mod:`omni_bench.records.invalid_reason`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from omni_bench.run.parity import AloneInterrupted
 
 MCNEMAR_LIMIT = 0.01
 CORRUPTED_LIMIT = 2
-"""So many utterances corrupted in company, with none alone, are no accident of the judge.
+"""This many utterances corrupted under load, and none alone, cannot be explained by errors of the judge.
 
-A clean voice gives fewer than one in a hundred: two of eight by chance happen in one level of some 400."""
+A clean voice gives fewer than one in a hundred: two out of eight happen by chance in about one level in 400."""
 
 
 def level_reasons(
@@ -94,7 +94,7 @@ def client_late(facts: OpenLoop, budget_ms: float | None) -> InvalidReason | Non
 
 
 def wer_reasons(corpus: CorpusScore | None, wer_limit: float, language: str) -> Iterator[InvalidReason]:
-    """Where a language is compared by characters, the limit holds for the CER, and is said to."""
+    """Where a language is compared by characters, the limit applies to the CER, and the text says CER."""
     if corpus is not None and corpus.wer is not None and corpus.wer > wer_limit:
         rate = "CER" if counts_characters(language) else "WER"
         yield invalid(Code.WER, rate=rate, value=corpus.wer, limit=wer_limit)
@@ -155,7 +155,7 @@ def cross_talk_reasons(level: LevelCrossTalk | None) -> Iterator[InvalidReason]:
 
 
 def is_excused(level: Mapping[str, Any]) -> bool:
-    """Whether a level (of run.json) is invalid for what its rate search was after: requests that the server lost.
+    """Whether a level (of run.json) is invalid only for failed requests, which a rate search provokes on purpose.
 
     Bad audio, another request's words and the client's own trouble are never excused; nor is
     anything at a rate that holds. WER is, as a failed request counts as wholly wrong.

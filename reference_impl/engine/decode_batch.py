@@ -1,6 +1,6 @@
-"""The decode loop: requests in slots, one frame for every slot at each step.
+"""One decode step: a frame for every slot that is taken. The loop that calls it is ``Engine._run``.
 
-This file is all there is between two frames. Slots 0..n-1 are taken; a slot that is freed is
+Slots 0..n-1 are taken; a slot that is freed is
 filled by the last one, so that a step works on a contiguous prefix of every tensor and needs
 no gather. In deterministic mode a step always runs over all slots and the whole cache: the
 shapes of its matrix products, and with them the rounding of a slot, do not depend on how many

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
 from omni_bench.records.timeline import Timeline
 
 INVALID_REASONS = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.metrics.signal import AUDIBLE_DBFS
+from omni_bench.metrics.pcm import AUDIBLE_DBFS
 
 WINDOW_S = 0.020
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64

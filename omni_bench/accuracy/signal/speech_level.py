@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from omni_bench.metrics.signal import AUDIBLE_DBFS
+from omni_bench.metrics.pcm import AUDIBLE_DBFS
 
 WINDOW_S = 0.010
 ACTIVE_RANGE_DB = 30.0

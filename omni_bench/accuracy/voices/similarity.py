@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
-from omni_bench.metrics.signal import AUDIBLE_DBFS, WINDOW_S
+from omni_bench.metrics.pcm import AUDIBLE_DBFS, WINDOW_S
 
 ONSET_S = 1.0
 """Four words of an onset; longer ones dilute a short splice (reports/speaker_similarity.md)."""

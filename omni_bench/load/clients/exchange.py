@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.decoding import (
+from omni_bench.load.clients.decoder import (
     MAX_TEXT_CHARS,
     AudioPart,
     Part,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from omni_bench.load.clients.decoding import Decoder, WireFailure
+from omni_bench.load.clients.decoder import Decoder, WireFailure
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
 from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, describe_body, error_in_body, parse_content_type
 from omni_bench.load.clients.session import WireOptions

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.load.clients.decoding import (
+from omni_bench.load.clients.decoder import (
     AudioPart,
     Part,
     TextPart,

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.load.clients.decoding import AudioPart, Part, WireFailure
+from omni_bench.load.clients.decoder import AudioPart, Part, WireFailure
 from omni_bench.load.clients.responses import PCM_CONTENT_TYPES, TAIL_BYTES, WAV_CONTENT_TYPES, error_at_end
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, header_bytes, stated_size, with_sizes
@@ -59,7 +59,8 @@ class PcmDecoder:
     """Bare samples. Other things come under the same name: a WAV file, or an error object in place of audio.
 
     A body that begins like one of those is held back until it is clear what it is, so that neither
-    header nor error counts as audio; samples do not begin so but by chance, and then for four bytes at most.
+    header nor error counts as audio; real samples begin like this only by chance, and then at most four bytes
+    are held back.
     """
 
     server_id: str | None = None
@@ -72,7 +73,7 @@ class PcmDecoder:
         self._tail = _Tail()
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         self._tail.add(data)
         if self._held is not None:
             data = self._held + data
@@ -88,7 +89,7 @@ class PcmDecoder:
             yield AudioPart(pcm, ends_chunk)
 
     def end(self) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         if self._wav is not None:
             raise WireFailure("content_type", "the stream begins with a WAV header although raw pcm was asked for")
         self._tail.check()
@@ -97,7 +98,7 @@ class PcmDecoder:
 
 
 class WavDecoder:
-    """A WAV of unknown, or of true sizes; further chunks and a header that comes early are no audio.
+    """A WAV whose sizes are unknown or correct. Other RIFF chunks, and a header sent ahead of the audio, are not audio.
 
     ``stated_rate_hz``: what the content type says, None if it does not.
     """
@@ -117,7 +118,7 @@ class WavDecoder:
         return self._wav.sample_rate_hz or self._stated_rate_hz or self._default_rate_hz
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         self._tail.add(data)
         pcm = self._wav.feed(data)
         rates = (self._stated_rate_hz, self._wav.sample_rate_hz)
@@ -127,7 +128,7 @@ class WavDecoder:
             yield AudioPart(pcm, ends_chunk)
 
     def end(self) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         self._tail.check()
         self._wav.end()
         return iter(())
@@ -142,7 +143,7 @@ def _may_be_error(data: bytes) -> bool:
 
 
 class SampleCodec:
-    """A body of samples: bare ones, or a WAV, which then announces no size, as a fault may change it."""
+    """Splits a body for fault injection: bare samples, or a WAV, whose sizes become unknown, as faults change them."""
 
     def __init__(self) -> None:
         self._head: bytearray | None = bytearray()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from omni_bench.load.clients.decoding import (
+from omni_bench.load.clients.decoder import (
     AudioPart,
     Part,
     WireFailure,

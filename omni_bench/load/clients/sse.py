@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from omni_bench.load.clients.decoding import AudioPart, Part, WireFailure, event_limit_bytes
+from omni_bench.load.clients.decoder import AudioPart, Part, WireFailure, event_limit_bytes
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.units import Unit, json_object
 from omni_bench.load.clients.wav import AudioPayload
@@ -98,7 +98,7 @@ class SseParser:
 
 
 class EventDecoder(ABC):
-    """Implements ``feed`` and ``end`` of :class:`omni_bench.load.clients.decoding.Decoder`.
+    """Implements ``feed`` and ``end`` of :class:`omni_bench.load.clients.decoder.Decoder`.
 
     A subclass takes the events one by one and sets ``_done`` with the one called ``last``, without which the
     stream has no clean end.
@@ -115,12 +115,12 @@ class EventDecoder(ABC):
         self.completion_tokens: int | None = None
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         for event in self._events.feed(data):
             yield from self._take(event)
 
     def end(self) -> Iterator[Part]:
-        """See :class:`omni_bench.load.clients.decoding.Decoder`."""
+        """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         for event in self._events.end():
             yield from self._take(event)
         if not self._done:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omni_bench.load.clients.decoding import WireFailure
+from omni_bench.load.clients.decoder import WireFailure
 from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, SAMPLE_RATES_HZ, describe_body, error_in_body
 
 HEADER_LIMIT_BYTES = 64 * 1024
@@ -25,7 +25,7 @@ def begins_wav(data: bytes | bytearray) -> bool | None:
 class WavStream:
     """One container: bytes in, samples out. Sizes of 0 and from :data:`UNKNOWN_SIZE_FROM` on are unknown.
 
-    ``lenient``: only the way to the samples is looked for, and all that follows is samples.
+    ``lenient``: the header is not checked; everything after the beginning of its data is samples.
     """
 
     def __init__(self, *, lenient: bool = False) -> None:

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from omni_bench.compare.keys import as_known_now, differences, shown
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
 from omni_bench.errors import ComparabilityError, ConfigError
-from omni_bench.nightly.gate.decide import Evidence
-from omni_bench.nightly.gate.evaluate import evaluate
+from omni_bench.nightly.gate.judge_night import evaluate
+from omni_bench.nightly.gate.judge_series import Evidence
 from omni_bench.nightly.gate.result import GateResult, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import StoredRun

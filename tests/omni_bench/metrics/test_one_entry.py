@@ -15,8 +15,8 @@ from omni_bench.compare.markdown import render_comparison
 from omni_bench.metrics import metric
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.request import request_metrics
-from omni_bench.nightly.gate.decide import Evidence
-from omni_bench.nightly.gate.evaluate import evaluate
+from omni_bench.nightly.gate.judge_night import evaluate
+from omni_bench.nightly.gate.judge_series import Evidence
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import record_of_run
 from omni_bench.nightly.history.trend import trends

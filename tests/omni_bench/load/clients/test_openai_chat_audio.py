@@ -10,7 +10,7 @@ import pytest
 
 from omni_bench.errors import ConfigError
 from omni_bench.load.clients import exchange
-from omni_bench.load.clients.decoding import AudioPart, TextPart, WireFailure
+from omni_bench.load.clients.decoder import AudioPart, TextPart, WireFailure
 from omni_bench.load.clients.openai_chat_audio import ChatChunks, build_body
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.records.config import ClientConfig

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from omni_bench.load.clients.decoding import AudioPart, WireFailure
+from omni_bench.load.clients.decoder import AudioPart, WireFailure
 from omni_bench.load.clients.openai_speech_sse import SpeechEvents, build_body
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.records.config import ClientConfig

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from omni_bench.load.clients import openai_speech_ws
-from omni_bench.load.clients.decoding import AudioPart, WireFailure
+from omni_bench.load.clients.decoder import AudioPart, WireFailure
 from omni_bench.load.clients.openai_speech_ws import SpeechMessages, build_body, encode_messages
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.records.config import ClientConfig

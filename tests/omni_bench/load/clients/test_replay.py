@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from repository import DATA
 
 from omni_bench.load.clients import openai_speech_ws
-from omni_bench.load.clients.decoding import AudioPart, TextPart, WireFailure
+from omni_bench.load.clients.decoder import AudioPart, TextPart, WireFailure
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.wire_forms import FORMS
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.load.clients.decoding import WireFailure
+from omni_bench.load.clients.decoder import WireFailure
 from omni_bench.load.clients.sse import SseParser
 
 

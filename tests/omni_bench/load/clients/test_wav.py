@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.load.clients.decoding import WireFailure
+from omni_bench.load.clients.decoder import WireFailure
 from omni_bench.load.clients.wav import HEADER_LIMIT_BYTES, AudioPayload, WavStream, begins_wav
 
 SAMPLES = bytes(range(20))

@@ -1,7 +1,7 @@
-"""What a decoder of a wire form is: bytes in, audio and text out. Pure; the load worker imports it.
+"""The interface of every wire form's decoder: bytes in, audio and text out. Pure; the load worker imports it.
 
-A decoder never waits, reads no clock and knows no socket. It may be fed any split of a body and
-yields the same audio bytes and the same text for each; only how many parts they come in may differ.
+The decoders are in openai_speech.py and its neighbours. A decoder never waits, reads no clock and
+knows no socket. It may be fed any split of a body and yields the same audio bytes and the same text for each; only how many parts they come in may differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AudioPart:
 
 @dataclass(frozen=True)
 class TextPart:
-    """Some text. ``tokens``: of how many tokens it is, None if the server does not say."""
+    """Some text. ``tokens``: how many tokens it holds, None if the server does not say."""
 
     text: str
     tokens: int | None = None

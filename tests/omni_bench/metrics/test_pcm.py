@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omni_bench.metrics.signal import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
 
 RATE = 24_000
 WINDOW = 480

@@ -1,4 +1,4 @@
-"""Levels of an audio signal: which 20 ms windows can be heard."""
+"""PCM bytes as float samples, and which 20 ms windows of them can be heard."""
 
 from __future__ import annotations
 

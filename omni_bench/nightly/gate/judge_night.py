@@ -9,8 +9,8 @@ from omni_bench.compare.keys import as_known_now, differences, shown
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import WithLength
-from omni_bench.nightly.gate.decide import Evidence, judge_series
 from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
+from omni_bench.nightly.gate.judge_series import Evidence, judge_series
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult, Status
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.rows import in_place
@@ -29,7 +29,8 @@ def evaluate(
     """Integrity, then each gated metric at each load. ``night_before``: the last night, valid or not.
 
     ``rerun``: a second run of the same night, on a fresh server. A series that was acute in the first is a
-    regression if it is in the second too. If none is, the first night was a spike, and the second run stands for it.
+    regression if it is in the second too. If none is, the first night was a spike, and the second run replaces it in
+    the history.
     """
     cases = check_integrity(tonight, night_before)
     pinned = None if evidence.pinned is None else evidence.pinned.get(tonight.run_id)
@@ -88,7 +89,7 @@ def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
 
 
 def _lengths_differ(tonight: StoredRun, evidence: Evidence, load: str) -> bool:
-    """Whether fewer than ten nights have audio as long as tonight's, though there are ten nights."""
+    """Whether there are MIN_NIGHTS nights, but fewer of them have audio of tonight's length."""
     level = tonight.level(load)
     if level is None:
         return False

@@ -117,7 +117,7 @@ class _Judge:
         return replace(found, commits=self._commits(last), alarm=self._alarm(ACUTE, tonight, change))
 
     def _standing(self) -> str:
-        """An alarm that nobody has accepted and no later change took back, in words; empty if there is none."""
+        """The text of an open alarm: not accepted, and not undone by a later change; empty if there is none."""
         for point in reversed(self.points):
             position = self.known.position(self.series.nights[point.index])
             known = self.known.of_point(self.metric, self.load, position, point.change)
