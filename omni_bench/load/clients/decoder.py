@@ -1,7 +1,8 @@
 """The interface of every wire form's decoder: bytes in, audio and text out. Pure; the load worker imports it.
 
 The decoders are in openai_speech.py and its neighbours. A decoder never waits, reads no clock and
-knows no socket. It may be fed any split of a body and yields the same audio bytes and the same text for each; only how many parts they come in may differ.
+knows no socket. It may be fed any split of a body and yields the same audio bytes and the same text for
+each; only how many parts they come in may differ.
 """
 
 from __future__ import annotations
