@@ -40,7 +40,7 @@ class ProtocolError(OmniBenchError):
 
 
 class AccuracyError(OmniBenchError):
-    """No judge is to be had, or its weights are not the ones expected."""
+    """No judge is available, or its weights are not the expected ones."""
 
 
 class StoreError(OmniBenchError):
@@ -61,7 +61,7 @@ class EngineError(OmniBenchError):
     """The reference engine cannot take or finish a request."""
 
 
-# Text that came from somewhere else, cut for messages and tables.
+# ---- Foreign text, shortened for messages and tables ----
 
 
 def shorten(text: str, limit: int) -> str:

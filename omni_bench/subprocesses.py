@@ -73,7 +73,7 @@ async def wait_for_end(pid: int) -> None:
             await asyncio.sleep(PROCESS_POLL_S)
 
 
-# Values on the command lines of the servers that are started as processes of their own.
+# ---- Values on the command lines of servers ----
 
 
 def port(text: str) -> int:

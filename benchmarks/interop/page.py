@@ -133,7 +133,7 @@ def set_up(page: Page) -> str:
         f"{cpu_model() or 'unknown CPU'}, {usable_cores()} cores, server and clients on the same machine; "
         f"{page.duration_s:.0f} s in all",
         f"""{page.requests} requests a run, {page.rounds} runs of each client in the order A B C, C B A, ... on one
-        server that stays up; each run warms up first (two requests a slot, which nobody counts)""",
+        server that stays up; each run warms up first (two requests a slot, which are not counted)""",
         """prompts and recordings of `seed_tts_mini`; the recording of a prompt goes along as base64, as their client
         does it""",
         """their client stays loaded between its runs (`vllm_bench.py` gives its command line one run after another):

@@ -128,7 +128,7 @@ def score_corpus(judge: str, scores: Sequence[UtteranceScore]) -> CorpusScore:
     )
 
 
-# Which words of a text were heard, missed, changed or added: by jiwer, as data.
+# ---- Alignment of text and transcript (jiwer) ----
 
 
 class Operation(NamedTuple):
@@ -161,8 +161,7 @@ def alignment(score: UtteranceScore) -> list[Operation]:
     ]
 
 
-# When an utterance counts as corrupted, rather than misheard by a word: one rule for every check.
-
+# ---- Corrupted or only misheard: one rule for every check ----
 
 CORRUPTED_WER = 0.5
 """As the metric `above_50` has it."""
@@ -185,8 +184,7 @@ def is_corrupted(score: UtteranceScore, twin: UtteranceScore | None = None) -> b
     return twin is not None and score.edits > twin.edits + TOLERATED_EDITS
 
 
-# Texts as they are compared: without case, punctuation or spelling variants.
-
+# ---- Normalisation of texts: case, punctuation, spelling variants ----
 
 UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my"})
 

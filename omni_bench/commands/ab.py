@@ -94,14 +94,14 @@ def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[s
 
 def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, StudyState]:
     if words or out is not None:
-        raise ConfigError("--resume goes on with a study as it was begun: it takes no other words and no --out")
+        raise ConfigError("--resume continues a study as it was started: it takes no other arguments and no --out")
     folder = Path(resume).absolute()
     state = StudyState.read(folder)
     now = harness()
     if state.ending is None and {**now, "dirty": None} != {**state.harness, "dirty": None}:
         raise ConfigError(
-            f"{folder} was begun by omni-bench {_version(state.harness)}, this is {_version(now)}: runs of one study "
-            "are measured by one version; go back to that one, or begin a new study"
+            f"{folder} was started by omni-bench {_version(state.harness)}, this is {_version(now)}: runs of one study "
+            "are measured by one version; go back to that one, or start a new study"
         )
     for arm in state.arms if state.ending is None else ():
         if arm.source is not None and not Path(arm.config.target.python or "").is_file():

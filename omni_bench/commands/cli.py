@@ -280,7 +280,7 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-# Shell completion: Hydra's own, for a program whose Hydra application is a subcommand.
+# ---- Shell completion: Hydra's, for a subcommand ----
 
 
 def complete(arguments: list[str], subcommands: Sequence[str]) -> int:

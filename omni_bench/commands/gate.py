@@ -56,7 +56,7 @@ def gate_command(
             return run_again(tonight.command, again_at.absolute(), rerun or None)
 
         with History(Path(database)) as history:
-            begun = not history.series()  # a mistyped path, perhaps
+            is_new = not history.series()  # a mistyped path, perhaps
             result = gate_night(
                 history,
                 tonight,
@@ -64,8 +64,8 @@ def gate_command(
                 run_again=None if rerun is None else second_run,
                 pinned=None if pinned is None else load_record(pinned, Role.PINNED),
             )
-        if begun:
-            result = replace(result, notes=(f"a new history was begun at {database}", *result.notes))
+        if is_new:
+            result = replace(result, notes=(f"a new history was started at {database}", *result.notes))
         write_gate(result, folder)
     except OmniBenchError as error:
         say_error(str(error))

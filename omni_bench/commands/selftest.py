@@ -68,7 +68,7 @@ def selftest_command(
 
 
 def _command(quick: bool, only: Sequence[str], repeats: int | None, clean_runs: int | None) -> list[str]:
-    """The command line that repeats a self-test; where it was written to is nobody's business in a report."""
+    """The command line that repeats a self-test; without the output folder, which does not belong in a report."""
     command = ["omni-bench", "selftest", *(["--quick"] if quick else [])]
     for name in only:
         command += ["--only", name]

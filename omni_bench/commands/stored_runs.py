@@ -39,7 +39,7 @@ def judge_command(path: str, overrides: Sequence[str]) -> int:
     return EXIT_OK if run["valid"] else EXIT_INVALID
 
 
-# A run folder that a user names on the command line.
+# ---- Run folders named on the command line ----
 
 
 def named_run(path: str) -> RunFolder:

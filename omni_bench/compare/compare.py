@@ -227,7 +227,7 @@ def _notes(
         *first, last = (METRICS[name].short for name in primary_metrics(audio=False, text=True))
         notes.append(f"Text alone: {', '.join(first)} and {last} are judged. What was written is not.")
     elif guard.tripped is None:
-        notes.append("Without audio lengths nobody can tell a faster server from one that says less.")
+        notes.append("Without audio lengths, a faster server cannot be told from one that says less.")
     return tuple(notes)
 
 

@@ -116,7 +116,7 @@ def versions_of(run: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def schema_defaults() -> Mapping[str, Any]:
-    """Keys and settings of the configuration, by name, with the values that they have unless somebody sets them."""
+    """Keys and settings of the configuration, by name, with their defaults."""
     nothing: Mapping[str, Any] = {"config": {}}
     groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig, "slo": SloConfig}
     groups |= {"target": TargetConfig, "reference": ServerSettings}

@@ -14,7 +14,7 @@ from omni_bench.records.level import Level
 
 
 class Advisory(StrEnum):
-    """Why an outcome binds nobody, by code; the text for people stands beside it in ``Comparison.advisory``."""
+    """Why an outcome is advisory, by code; the text for people stands beside it in ``Comparison.advisory``."""
 
     SINGLE_RUNS = "single_runs"
     NO_REQUESTS = "no_requests"
@@ -146,8 +146,8 @@ class Comparison:
     """The whole comparison.
 
     ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided error of this
-    look. ``advisory``: why the outcome binds nobody, in words. ``forced``: keys that differ all the same.
-    ``settings``, ``versions``: what was compared. ``invalid``: why runs make no claim. ``failures``: what fails
+    look. ``advisory``: why the outcome is not binding, in words. ``forced``: keys that differ all the same.
+    ``settings``, ``versions``: what was compared. ``invalid``: why runs are not valid. ``failures``: what fails
     whatever the speed. ``accuracy_worse``: corruption flags rose significantly.
     """
 

@@ -1,4 +1,4 @@
-"""What a comparison needs of one run, whoever wrote it."""
+"""What a comparison needs of one run, whichever program wrote it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class RunView:
 
     @property
     def invalid(self) -> tuple[InvalidReason, ...]:
-        """All reasons why it makes no performance claim; empty if it is valid."""
+        """All reasons why it is invalid; empty if it is valid."""
         of_levels = [
             replace(reason, level=short_title(level.concurrency)) for level in self.levels for reason in level.why
         ]

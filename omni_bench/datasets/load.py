@@ -56,7 +56,7 @@ def shuffled_order(ids: Sequence[str], seed: int) -> list[int]:
 def load_prompts(config: DatasetConfig, count: int) -> list[Prompt]:
     """The first ``count`` prompts of the data set, shuffled by ``config.seed`` if ``config.shuffle``.
 
-    With ``config.subset`` the data set is so many of its prompts, the first in the shuffled order:
+    With ``config.subset`` the data set is that number of its prompts, the first in the shuffled order:
     which ones they are depends on the seed alone, and without ``config.shuffle`` they come in file
     order. With ``config.allow_repeats`` a data set that is too small starts again in the same
     order; the repeats of a prompt have the ids ``ID#2``, ``ID#3`` and so on.

@@ -22,7 +22,7 @@ def read_random(locale: str, seed: int, min_words: int, max_words: int) -> Promp
 
     Row i is made of nothing but the seed, i and the bundled sentences in the language: its length
     is ``min_words`` plus a draw below ``max_words - min_words + 1``; sentences are drawn, with
-    repetition, until they have so many words, and the last is cut there and ended by a full stop.
+    repetition, until that many words are reached, and the last is cut there and ended by a full stop.
     A draw below n is the first 8 bytes of the SHA-256 of ``"{seed}:{i}:{what}"``, as a big-endian
     number, modulo n; ``what`` is ``length``, or the number of the sentence within the row from 0.
     Raises DatasetError for a language without bundled sentences.

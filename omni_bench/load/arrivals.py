@@ -6,7 +6,7 @@ shows them (the time change of a non-homogeneous process: Cinlar 1975, chapter 4
 process can have a constant rate or a ramp.
 
 A level has exactly as many requests as its rate and length say. For Poisson arrivals that is the
-process given its number of arrivals, whose moments are those of so many uniform ones in order
+process given its number of arrivals, whose times are those of as many sorted uniform draws
 (Kingman 1993, section 2.4): n + 1 gaps, scaled to fill the level. With free gaps 60 requests "at 20 a second" would
 come at anything from 15 to 27, and a search for a rate would find the luck of its schedules.
 
@@ -45,7 +45,7 @@ class RateProfile:
 
     @classmethod
     def ramp(cls, start_hz: float, end_hz: float, *, requests: int | None, duration_s: float | None) -> RateProfile:
-        """A ramp over ``duration_s`` or, if that is None, over the time in which ``requests`` are to be expected."""
+        """A ramp over ``duration_s`` or, if that is None, over the time in which ``requests`` are expected."""
         if duration_s is None:
             if requests is None:
                 raise ValueError("a ramp needs a number of requests or a duration")
@@ -82,7 +82,7 @@ def arrival_offsets_ns(
 ) -> tuple[int, ...]:
     """When each request is due, in ns after the level's start, in order.
 
-    ``requests``: how many, over the time in which the rate makes so many; with ``duration_s`` instead, as many as
+    ``requests``: how many, over the time in which the rate makes that number; with ``duration_s`` instead, as many as
     the rate makes in it. ``constant``: the first at once, then at the rate. ``poisson``: exponential gaps.
     ``gamma``: gaps of a gamma distribution of shape ``burstiness`` and the same mean: 1 is Poisson, below 1
     comes in bursts, above 1 is more regular (the meaning of ``--burstiness`` in vllm bench serve). In both

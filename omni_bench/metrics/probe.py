@@ -43,7 +43,7 @@ def judge_probe(timelines: Sequence[Timeline], metrics: Sequence[RequestMetrics]
     It holds if every request succeeded, the p95 of each time that has a limit is at most that (TTFP, TTFT and E2EL
     from the scheduled start on), and none paused for longer than ``slo.stall_s``; a limit that is None is not asked
     for. An answer in a single chunk cannot pause, which is no reason against it here; an answer without any audio, or
-    text, is one against a limit on the first of it, as nobody knows when it would have come.
+    text, is one against a limit on the first of it, as its time is unknown.
     """
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
     times = {name: summarise(waited_ms(one, name, from_schedule=True) for one in metrics) for name in TIMES}
@@ -98,8 +98,8 @@ def _too_late(name: str, times: Summary, limit_ms: float) -> str | None:
 def stopped_answering(timelines: Sequence[Timeline]) -> str | None:
     """Why a level says nothing about its rate: none of its last quarter succeeded. None if there is no such reason.
 
-    A server that has too much to do refuses (429) or is late, and still answers somebody; one that has broken down
-    answers nobody, at any rate.
+    An overloaded server refuses (429) or is late, and still answers some requests; one that has broken down
+    answers none, at any rate.
     """
     ordered = sorted(timelines, key=lambda timeline: timeline.scheduled_ns)
     last = ordered[len(ordered) - max(LEAST_LAST, len(ordered) // 4) :] if len(ordered) >= LEAST_LAST else ()

@@ -76,8 +76,7 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
     return [*lines, *(f"  next: {step}" for step in next_steps(reasons))]
 
 
-# What a run says on stdout when it is over.
-
+# ---- Summary on stdout after a run ----
 
 PLAIN_WIDTH = 150
 """Columns into a file or a pipe, where rich would squeeze the table into 80."""

@@ -88,7 +88,7 @@ def _figure(run: Mapping[str, Any], level: Mapping[str, Any], matrix: np.ndarray
     return figure
 
 
-# Which slot each request of a level was in, as far as the client can tell.
+# ---- Slots of a level's requests, as far as the client can tell ----
 
 
 def slots_of(in_flight_ns: Mapping[str, tuple[int, int]]) -> dict[str, int]:

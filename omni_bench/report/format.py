@@ -180,7 +180,7 @@ def prompt_counts(prompts: Mapping[str, Any]) -> str:
     return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
 
 
-# What a run asked its server for: speech, a chat's text and audio, or its text alone.
+# ---- Requested modalities of a run ----
 
 
 def has_audio(run: Mapping[str, Any]) -> bool:

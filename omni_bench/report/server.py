@@ -27,7 +27,7 @@ def server_warning_lines(run: Mapping[str, Any]) -> str | None:
 
 
 def server_section(run: Mapping[str, Any]) -> str | None:
-    """How the server answers, and a table of what moved in its /metrics; None if neither is known."""
+    """How the server answers, and a table of what changed in its /metrics; None if neither is known."""
     target = run["provenance"]["target"]
     parts = [_conformance(target.get("conformance")), _metrics(target.get("server_metrics"))]
     return "\n\n".join(part for part in parts if part) or None
@@ -62,7 +62,7 @@ def _metrics(found: Mapping[str, Any] | None) -> str | None:
     rest = f"\n\n{more} more are in run.json or were not kept." if more else ""
     table = tabulate(rows[:MAX_ROWS], _HEADERS, tablefmt="github", disable_numparse=True)
     return (
-        "What moved in its own /metrics over the levels, warm-up included. Names and definitions are the server's "
+        "What changed in its own /metrics over the levels, warm-up included. Names and definitions are the server's "
         "and need not be those of this report."
         f"\n\n{table}{rest}" + (f"\n\n{cut}" if cut else "")
     )

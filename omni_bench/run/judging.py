@@ -172,8 +172,7 @@ def utterance_records(
     return records
 
 
-# What is heard beside the answers themselves: the judge's own error, and whether voices stay the same.
-
+# ---- The judge's own error, and speaker similarity ----
 
 NOT_JUDGED = "judging did not finish"
 DATA_SET_GONE = "the data set cannot be read any more"

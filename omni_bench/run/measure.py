@@ -81,7 +81,7 @@ def measure_request(
     )
 
 
-# What an answer should have said, and what is wrong with it by itself.
+# ---- The expected text of an answer, and its audio faults ----
 
 
 def spoken_text(timeline: Timeline, prompt: Prompt) -> str:
@@ -115,7 +115,7 @@ def answer_faults(
     return in_order((*faults, *found, *delivery_faults(timeline)))
 
 
-# The order of levels: as the configuration lists them, whatever the order in which they ran.
+# ---- The order of levels: as configured, whatever the order in which they ran ----
 
 
 def configured_levels(load: LoadConfig, plans: Sequence[LevelPlan]) -> list[Level]:

@@ -70,9 +70,9 @@ class _Session:
     prepared: Prepared
     progress: RunProgress
     started_utc: datetime
-    begun: float
+    started: float
     info: TargetInfo | None = None
-    levels_begun: list[LevelPlan] = field(default_factory=list)
+    levels_started: list[LevelPlan] = field(default_factory=list)
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
     parity: ParityPhase | None = None
@@ -102,11 +102,11 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet:
     no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
     impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
     """
-    started_utc, begun = datetime.now(UTC), time.monotonic()
+    started_utc, started = datetime.now(UTC), time.monotonic()
     console = Console(file=io.StringIO()) if quiet else None
     with RunFolder.create(run_dir) as folder, RunProgress(console) as progress:
         prepared = prepare(config, run_dir, progress.say)
-        session = _Session(config, tuple(command), folder, prepared, progress, started_utc, begun)
+        session = _Session(config, tuple(command), folder, prepared, progress, started_utc, started)
         try:
             # An interrupt takes effect at once in the load phase and while judging; elsewhere
             # (the server stops, files are written) only a second one does.
@@ -170,7 +170,7 @@ def _plans(session: _Session) -> Iterable[LevelPlan]:
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
     session.progress.begin_level(plan)
-    session.levels_begun.append(plan)
+    session.levels_started.append(plan)
     recording = _drive(session, plan, target, session.on_event)
     session.recordings.append(recording)
     _check_target(recording, target, f"during {level_title(plan.concurrency)}")
@@ -184,7 +184,7 @@ def _run_alone(session: _Session, target: Target) -> None:
         return
     send_alone(
         session.parity,
-        session.levels_begun,
+        session.levels_started,
         session.recordings,
         base_url=target.base_url,
         begin=session.progress.begin_alone,
@@ -280,7 +280,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 parity=results.parity,
                 planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
-                duration_s=time.monotonic() - session.begun,
+                duration_s=time.monotonic() - session.started,
                 provenance=provenance(
                     session.config,
                     command=session.command,

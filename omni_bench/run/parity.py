@@ -192,8 +192,7 @@ def _words(comparison: ParityComparison, scores: Mapping[str, UtteranceScore], l
     )
 
 
-# The requests of a run that are sent once more alone: which they are, and what has come of them so far.
-
+# ---- The requests that are sent once more alone, and their results ----
 
 SOLO, AGAIN = "solo-", "-again"
 REPEATS = 2

@@ -234,7 +234,7 @@ def _framing(response: aiohttp.ClientResponse) -> Framing:
 
 
 async def _watch(target: Target, stop: threading.Event, abort: AbortSwitch) -> None:
-    """End the request in flight as soon as the server is gone, or nobody waits for it any more."""
+    """End the request in flight as soon as the server is gone, or it is no longer waited for."""
     while target.is_alive() and not stop.is_set():
         await asyncio.sleep(ALIVE_POLL_S)
     abort.trip(INTERRUPTED if stop.is_set() else AbortReason(TARGET_DIED, TARGET_DIED))

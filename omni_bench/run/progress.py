@@ -143,7 +143,7 @@ class _Count:
     def __init__(self, name: str, total: int, task: TaskID):
         self.name, self.total, self.task = name, total, task
         self.done = self.failed = self.cancelled = self.said = 0
-        self.begun = self.said_at = time.monotonic()
+        self.started = self.said_at = time.monotonic()
 
     def note(self) -> str:
         """``1 failed, 3 cancelled``, without what is 0."""
@@ -152,7 +152,7 @@ class _Count:
 
     def line(self) -> str:
         """``NAME 12/32, 1 failed, about 0:24 left``."""
-        elapsed_s = time.monotonic() - self.begun
+        elapsed_s = time.monotonic() - self.started
         parts = [f"{self.name} {self.done}/{self.total}"]
         if note := self.note():
             parts.append(note)

@@ -24,8 +24,8 @@ def probe_plans(
 ) -> Iterator[LevelPlan]:
     """The level of each probe, the next one once ``recordings`` ends with the one before.
 
-    ``say`` tells what became of each. The search ends early where the client itself cannot hold a schedule, as
-    what a server does beyond that rate cannot be known from here, and where the server answers nobody any more.
+    ``say`` reports the result of each. The search ends early where the client itself cannot hold a schedule, as
+    what a server does beyond that rate cannot be known from here, and where the server no longer answers any request.
     """
     held: dict[float, bool] = {}
     while (rate_hz := next_rate(held, config.load)) is not None:
@@ -70,7 +70,7 @@ def probe_record(probe: Probe | None) -> dict[str, Any] | None:
 def search_record(levels: Sequence[Mapping[str, Any]], config: RunConfig) -> dict[str, Any] | None:
     """``rate_search`` of run.json, from its levels; None if the run is no rate search.
 
-    A rate whose level is invalid is nobody's answer, also if it holds: who reads this number alone would take it
+    A rate whose level is invalid is not an answer, even if it holds: a reader of this number alone would take it
     for a claim.
     """
     if config.load.kind != RATE_SEARCH:

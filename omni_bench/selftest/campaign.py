@@ -30,7 +30,6 @@ from omni_bench.selftest.untimed import Order, beside, one_run
 from omni_bench.targets.create import create_target
 
 PROMPTS = "prompts"
-RUN_JSON = "run.json"
 SHARED_SERVER_LOG = "server.log"
 OWN_EVERY = 4
 """Every fourth fault in the model is run after those at the wire, by the same process: then both take about as long."""
@@ -67,7 +66,7 @@ def run_selftest(
     that were not interrupted, are not made again. Raises ConfigError if it holds runs of another plan, OmniBenchError
     for what makes the self-test itself impossible (no judge, no disk), KeyboardInterrupt for Ctrl-C.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     prompts = out / PROMPTS
     write_prompts(prompts)
     judged = compose([*plan.overrides(0, prompts), "asr=whisper", f"asr.model={plan.judge_model}"])
@@ -102,7 +101,7 @@ def run_selftest(
     }
     skipped = tuple(fault for fault in faults if not fault.testable)
     earlier_s = sum(heard.duration_s for heard in runs if heard.kept)
-    return SelftestResult(group_by_case(cases), skipped, earlier_s + time.monotonic() - begun, facts)
+    return SelftestResult(group_by_case(cases), skipped, earlier_s + time.monotonic() - started, facts)
 
 
 def _run_all(
@@ -136,11 +135,11 @@ def _run_all(
         )
 
     def go(job: _Job, more: Sequence[str] = ()) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         config = compose(overrides_of(job, more))
         kept = _is_kept(job, config)
         problem = None if kept else one_run(config, job.folder, command)
-        note(job, kept, problem, time.monotonic() - begun)
+        note(job, kept, problem, time.monotonic() - started)
 
     for job in jobs:
         if job not in wire and job not in model:
@@ -172,7 +171,7 @@ def _is_kept(job: _Job, config: RunConfig) -> bool:
     if kept and (changed := other_settings(job.folder, config)):
         raise ConfigError(
             f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "
-            "go on with the options it was begun with, or choose another folder"
+            "use the options it was started with, or choose another folder"
         )
     if not kept:
         shutil.rmtree(job.folder, ignore_errors=True)
@@ -206,7 +205,7 @@ def _judge_all(
     cases = []
     for heard in runs:
         job, problem = heard.job, heard.problem
-        begun = time.monotonic()
+        started = time.monotonic()
         run_json = heard.run
         if problem is None and run_json is not None and any(answer.sound for answer in heard.answers):
             run_json, problem = _judged(job.folder, run_json, ear, plan, progress)
@@ -227,7 +226,7 @@ def _judge_all(
                 repeat=job.repeat,
                 folder=f"{job.folder.parent.name}/{job.folder.name}",
                 alarms=tuple(alarms_of(job.case, evidence)),
-                duration_s=heard.duration_s + time.monotonic() - begun,
+                duration_s=heard.duration_s + time.monotonic() - started,
                 problem=problem,
             )
         )

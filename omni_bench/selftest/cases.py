@@ -75,7 +75,7 @@ def all_faults() -> list[SelftestCase]:
 
 
 def chosen_faults(names: Sequence[str]) -> list[SelftestCase]:
-    """The faults called ``names`` (all of them if empty). Raises ConfigError for a name that is none."""
+    """The faults called ``names`` (all of them if empty). Raises ConfigError for an unknown name."""
     faults = all_faults()
     known = [fault.name for fault in faults]
     for name in names:

@@ -50,7 +50,7 @@ class SelftestPlan:
             "load.warmup_per_slot=0",
             "load.lag_budget_ms=10000",  # nothing is timed to the millisecond here
             f"checks.parity_requests={self.solo}",
-            # one shape of every step, whoever else runs: a request's codes must not depend on its neighbours at all
+            # one shape of every step, whatever else runs: a request's codes must not depend on its neighbours at all
             "reference.deterministic=true",
             f"reference.max_batch={max(self.concurrency)}",
             "reference.max_seq_len=128",  # three times the longest of these sentences: babble ends soon

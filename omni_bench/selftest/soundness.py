@@ -20,7 +20,7 @@ COMPARED_SETTINGS = ("load", "client", "checks", "dataset", "reference")
 
 
 def came_to_its_end(path: Path) -> bool:
-    """Whether ``path`` holds a run that nobody interrupted: one that was has a run.json too."""
+    """Whether ``path`` holds a run that was not interrupted: an interrupted one has a run.json too."""
     folder = RunFolder(path)
     if not folder.run_json.is_file():
         return False

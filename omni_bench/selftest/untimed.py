@@ -77,9 +77,9 @@ def main() -> None:
     finished = threading.Event()
     threading.Thread(target=_interrupt_at_end_of, args=(sys.stdin, finished), daemon=True).start()
     for order in orders:
-        begun = time.monotonic()
+        started = time.monotonic()
         problem = one_run(compose(order.overrides), Path(order.folder), order.command)
-        answer = json.dumps({"problem": problem, "duration_s": time.monotonic() - begun})
+        answer = json.dumps({"problem": problem, "duration_s": time.monotonic() - started})
         if order is orders[-1]:
             finished.set()
         print(answer, file=replies, flush=True)

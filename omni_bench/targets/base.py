@@ -1,4 +1,4 @@
-"""What a target is: a server, whoever started it, and what must be known of it before."""
+"""What a target is: a server, started here or elsewhere, and what must be known of it before."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class CommandTarget:
             kind=self._config.kind,
             base_url=self.base_url,
             startup_s=startup_s,
-            # where programs live on this machine is nobody's business in a published report
+            # paths of this machine do not belong in a published report
             command=(Path(command[0]).name, *command[1:]),
             health=self._get(self._config.health_path).json(),
             models=self._get("/v1/models").json(),
@@ -119,7 +119,7 @@ class CommandTarget:
 def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
     """Raise TargetError if a server from before the launch has taken the port meanwhile and answers in our place.
 
-    A process that the command had somebody else start (a container) is younger than the launch, and fine; what the
+    A process that the command had another program start (a container) is younger than the launch, and fine; what the
     system does not let us see is believed.
     """
     try:

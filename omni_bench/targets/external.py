@@ -1,4 +1,4 @@
-"""A server that somebody else runs."""
+"""A server that is already running."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ExternalTarget:
         Raises TargetError after ``startup_timeout_s``.
         """
         url = self.base_url + self._config.health_path
-        begun = time.monotonic()
+        started = time.monotonic()
         while True:
-            left_s = self._config.startup_timeout_s - (time.monotonic() - begun)
+            left_s = self._config.startup_timeout_s - (time.monotonic() - started)
             answer = get(url, min(PROBE_TIMEOUT_S, max(left_s, 0.1)))
             if answer.status is not None and answer.status < 500:
                 break
-            if time.monotonic() - begun + POLL_S > self._config.startup_timeout_s:
+            if time.monotonic() - started + POLL_S > self._config.startup_timeout_s:
                 raise TargetError(
                     f"no server answers at target.url={self._config.url} within "
                     f"{self._config.startup_timeout_s:g} s (GET {url}: {answer.problem})"
@@ -48,7 +48,7 @@ class ExternalTarget:
         return TargetInfo(
             kind="external",
             base_url=self.base_url,
-            startup_s=time.monotonic() - begun,
+            startup_s=time.monotonic() - started,
             command=None,
             health=answer.json(),
             models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),

@@ -1,13 +1,13 @@
-"""Runs a launch command and ends it when whoever asked for it is gone. A script without imports of this package.
+"""Runs a launch command and ends it when the process that asked for it is gone. A script without imports of this package.
 
 python -I guardian.py PARENT_PID GRACE_S COMMAND...
 
-It leads the process group that it was started in. A server of somebody else does not look for the
+It leads the process group that it was started in. Other people's servers do not look for the
 end of its parent, so that a harness that was killed (``kill -9``, out of memory) would leave a
 server behind that holds the port and the card. It ends as the command ends, by the same exit code or signal,
 and leaves none of the command's descendants, also not those with a session of their own: on Linux it adopts
 them when their parent dies (a child subreaper, prctl(2)).
-Its standard input is the writing end of a pipe, which it closes as soon as the command has ended: whoever reads from it
+Its standard input is the writing end of a pipe, which it closes as soon as the command has ended: the reader
 knows then, also while this process is still busy with what is left.
 """
 
@@ -28,7 +28,7 @@ POLL_S = 0.5
 REST_GRACE_S = 1.0
 """What descendants may take to obey SIGTERM once the command itself has ended."""
 ORPHAN_GRACE_S = 3.0
-"""What the command may take to obey SIGTERM once nobody waits for it any more."""
+"""How long the command may take to obey SIGTERM once it is no longer waited for."""
 KILL_WAIT_S = 5.0
 CANNOT_EXECUTE = 127
 PR_SET_CHILD_SUBREAPER = 36

@@ -83,7 +83,7 @@ def check_port_free(host: str, port: int) -> None:
 
 
 def free_port(host: str) -> int:
-    """A TCP port nobody listens on at the moment. Raises TargetError if ``host`` cannot be bound."""
+    """A TCP port that is free at the moment. Raises TargetError if ``host`` cannot be bound."""
     with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
         try:
             probe.bind((host, 0))

@@ -105,13 +105,13 @@ class ServerProcess:
 
         Raises TargetError, with the end of the log, if the process dies or the deadline passes.
         """
-        begun = time.monotonic()
+        started = time.monotonic()
         while True:
             if not self.is_alive():
                 raise TargetError(f"the server ended during start-up: {self.failure()}")
             if is_ready():
-                return time.monotonic() - begun
-            if time.monotonic() - begun > timeout_s:
+                return time.monotonic() - started
+            if time.monotonic() - started > timeout_s:
                 raise TargetError(
                     f"the server was not ready within target.startup_timeout_s={timeout_s:g}; {self._log_tail()}"
                 )
@@ -215,7 +215,7 @@ def _descendants(pid: int) -> list[psutil.Process]:
 
 
 def _marked(mark: str) -> list[psutil.Process]:
-    """Processes that inherited ``mark``; those whose environment is not ours to see are somebody else's."""
+    """Processes that inherited ``mark``; those whose environment cannot be read belong to other users."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

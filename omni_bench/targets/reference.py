@@ -60,7 +60,7 @@ class ReferenceTarget:
             kind="reference",
             base_url=self.base_url,
             startup_s=startup_s,
-            # where Python lives on this machine is nobody's business in a published report
+            # paths of this machine do not belong in a published report
             command=(Path(self._process.command[0]).name, *self._process.command[1:]),
             health=self._health().json(),
             models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),

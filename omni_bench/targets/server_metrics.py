@@ -99,7 +99,7 @@ def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
     observed in between, of anything else the value ``before`` and ``after``. What did not move is left out, and so
     is a counter that went back (null: the server was started anew). ``left_out``: series beyond the limit.
     ``cut``: which of the two answers was too long to be read whole, in words, None if neither; a series that came
-    in one of them only is then left out, as nobody knows what it was in the other.
+    in one of them only is then left out, as its value in the other is unknown.
     """
     problem = after.problem or before.problem
     cut = _cut(before, after)

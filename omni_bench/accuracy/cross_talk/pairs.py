@@ -83,7 +83,7 @@ class Neighbours:
         """The texts to look for in its output, each once: those in flight before those earlier, targets first.
 
         The request's own reference counts, as it must not be spoken either. Texts that equal its
-        own text are left out: nobody could tell.
+        own text are left out: they cannot be told apart.
         """
         in_flight = [(other, IN_FLIGHT) for other in self.in_flight_with(request)]
         earlier = [(other, EARLIER) for other in self.earlier_than(request)]

@@ -110,8 +110,7 @@ def _words(letters: Letters, matched: Sequence[int]) -> tuple[int, ...]:
     return tuple(words[half].tolist() or words.tolist())
 
 
-# Which heard words a request's own text does not explain, and what a word of another text is worth as evidence.
-
+# ---- Words that the own text does not explain, and the weight of a word as evidence ----
 
 Words = tuple[str, ...]
 

@@ -27,7 +27,7 @@ INVALID_REASONS = (
     "repeated_audio",  # the same samples twice (metrics/repeats.py)
     "shared_audio",  # samples of another request (metrics/shared_audio.py)
     "no_text",  # a chat reply without the text that was asked for
-    "unchecked",  # the samples were lost (the load worker was killed): nobody can say what they were
+    "unchecked",  # the samples were lost (the load worker was killed) and cannot be checked
 )
 
 # Speech peak-normalised to full scale touches it in a handful of samples (below 0.01 %);
@@ -85,7 +85,7 @@ def speaking_time(text: str, language: str) -> SpeakingTime:
 def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str | None, language: str) -> tuple[str, ...]:
     """Names from :data:`INVALID_REASONS` of what is wrong with the audio of ``text``; empty if nothing is.
 
-    ``text``: None if nobody knows what was to be said, so that no length is too short or too long.
+    ``text``: None if the expected text is unknown, so that no length is too short or too long.
     ``audio``: s16le mono bytes as received, or samples [n] as int16, or as float in −1..1.
     """
     reasons = []
@@ -120,7 +120,7 @@ def _length_faults(duration_s: float, limits: SpeakingTime) -> list[str]:
 def delivery_faults(timeline: Timeline) -> tuple[str, ...]:
     """``("slow_drip",)`` if the way the audio of a request came makes its times worthless, else empty.
 
-    A first byte is no first packet when nobody can play it, so either of these is a fault:
+    A first byte that cannot be played is not a first packet, so either of these is a fault:
 
     - more than half of the reads, and at least 16, hold less than a millisecond of audio. No network does
       that to an honest server: it cuts what the server writes into full segments and one remainder, so at

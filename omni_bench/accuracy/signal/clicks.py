@@ -59,8 +59,8 @@ def edge_evidence(samples: np.ndarray, edges: Sequence[int], sample_rate_hz: int
     """Rank the step into each chunk among the steps of the 20 ms before and after it.
 
     ``samples``: float [n] in −1..1; ``edges``: index of the first sample of every chunk but the
-    first, ascending. A step is |x[i] − x[i−1]|. A step below −60 dBFS gets rank 1: nobody hears
-    it. Edges nearer than 20 ms to the last one used, or to either end, are skipped, so that a
+    first, ascending. A step is |x[i] − x[i−1]|. A step below −60 dBFS gets rank 1: it is inaudible.
+    Edges nearer than 20 ms to the last one used, or to either end, are skipped, so that a
     body that came in many tiny reads is neither tested a thousand times nor slow.
     """
     around = round(AROUND_S * sample_rate_hz)

@@ -21,7 +21,7 @@ def assess(record: RunRecord, run: Mapping[str, Any]) -> RunRecord:
     return replace(record, state=RunState.INVALID, reasons=tuple(map(str, reasons_of(run))), content=content)
 
 
-def begun_before(folder: Path) -> Mapping[str, Any] | None:
+def finished_before(folder: Path) -> Mapping[str, Any] | None:
     """The run.json of a run that was killed after it had ended, if it is there, sound and valid; else None.
 
     An invalid one may be so because it was cut short.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from omni_bench.compare.ab.arms import rotated
-from omni_bench.compare.ab.assess import assess, begun_before
+from omni_bench.compare.ab.assess import assess, finished_before
 from omni_bench.compare.ab.notes import look_line, run_line, study_notes
 from omni_bench.compare.ab.order import (
     AFTER,
@@ -114,7 +114,7 @@ class Study:
         """What a killed study left behind: a run that is whole counts, any other is put aside and made again."""
         for record in self.state.records:
             if record.state is RunState.RUNNING:
-                whole = begun_before(self._path(record))
+                whole = finished_before(self._path(record))
                 if whole is not None:
                     self._write(self.state.with_record(assess(record, whole)))
                 else:
@@ -130,7 +130,7 @@ class Study:
         record = RunRecord(number, step.pair, step.attempt, step.arm, name, RunState.RUNNING, started_utc)
         self._write(self.state.with_record(record))
         arm = self.state.arm(step.arm)
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             document = self._runner(rotated(arm.config, step.pair), self._path(record), arm.run_command)
             ended = assess(record, document)
@@ -143,7 +143,7 @@ class Study:
             self._put_aside(ended)
         else:
             self._write(self.state.with_record(ended))
-        self._say(f"{run_line(ended, wanted)} ({time.monotonic() - begun:.0f} s)")
+        self._say(f"{run_line(ended, wanted)} ({time.monotonic() - started:.0f} s)")
         runs = attempt_runs(self.state.records, step.pair, step.attempt)
         bad = ended.state is RunState.FAILED or (
             len(runs) == 2 and any(one.state is RunState.INVALID for one in runs.values())

@@ -65,7 +65,7 @@ class StudyPlan:
     def wanted_pairs(self, done: int, verdict: Verdict | None) -> int:
         """How many pairs the study should have in all, given what ``done`` pairs say; ``done`` itself: stop.
 
-        Nobody looks before the plan's pairs are there; only INCONCLUSIVE extends, and only once.
+        There is no look before the plan's pairs are complete; only INCONCLUSIVE extends, and only once.
         """
         if done < self.pairs:
             return self.pairs

@@ -92,7 +92,7 @@ async def exchange(
     return timeline, record.audio
 
 
-# A timeline while it is being written: the parts that a decoder yields, with the time of each.
+# ---- Recording a timeline while parts arrive ----
 
 
 @dataclass

@@ -78,8 +78,7 @@ def error_at_end(tail: bytes) -> tuple[int, str] | None:
     return None
 
 
-# What a response says its payload is. Pure functions; the load worker imports them.
-
+# ---- Payload as stated by the response's headers ----
 
 # Not audio/l16: that is big-endian by definition (RFC 2586), and would be judged as noise.
 PCM_CONTENT_TYPES = ("audio/pcm", "application/octet-stream")

@@ -67,7 +67,7 @@ def without_second_tries(session: aiohttp.ClientSession) -> aiohttp.ClientSessio
 async def warm_pool(session: aiohttp.ClientSession, url: str, n: int) -> int:
     """Open ``n`` keep-alive connections by ``n`` concurrent GETs of ``url``; returns how many were answered.
 
-    All are begun before any can finish, so that each needs a connection of its own. A
+    All are started before any can finish, so that each needs a connection of its own. A
     request that fails is only not counted: the load that follows meets the same failure
     and reports it by name. It has no deadline of its own: give it one.
     """

@@ -94,7 +94,7 @@ class SseParser:
             raise WireFailure("content_type", f"an event of the stream is not UTF-8: {error}") from None
 
 
-# What the decoders of server-sent events share: cutting the stream into events, and asking for a clean end.
+# ---- Cutting a stream into server-sent events ----
 
 
 class EventDecoder(ABC):
@@ -137,7 +137,7 @@ class EventDecoder(ABC):
         """One event's data. Raises WireFailure."""
 
 
-# Events for the chaos proxy, which sends them on.
+# ---- Events for the chaos proxy, which sends them on ----
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _LINE_END = rb"(?>\r\n|\n|\r)"

@@ -1,7 +1,7 @@
 """An answer in pieces, whatever the wire form, and which of their bytes are samples: what the chaos proxy works on.
 
 A codec takes the wire of one form apart into :class:`Unit`; a fault (:mod:`omni_bench.targets.chaos_proxy`) leaves
-units out, repeats or changes them; what is sent is the ``wire`` of each. What no fault has changed is sent as it came.
+units out, repeats or changes them; what is sent is the ``wire`` of each. Unchanged units are sent as received.
 """
 
 from __future__ import annotations

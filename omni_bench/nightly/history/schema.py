@@ -130,7 +130,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise StoreError(f"cannot open {where}: {error}") from error
     try:
-        connection.isolation_level = None  # transactions are begun by hand, as writers
+        connection.isolation_level = None  # transactions are started by hand, as writers
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
         _prepare(connection, where)

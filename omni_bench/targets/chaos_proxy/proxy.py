@@ -40,7 +40,7 @@ from omni_bench.targets.chaos_proxy.swap import StreamSwap
 
 log = logging.getLogger("omni_bench.targets.chaos_proxy")
 
-CHUNK_HOLD_S = 0.02  # how long the rest of a chunk that has begun to arrive is waited for
+CHUNK_HOLD_S = 0.02  # how long to wait for the rest of a chunk that has started to arrive
 CHUNK_HOLD_BYTES = 1024 * 1024
 CONNECTIONS_TIMEOUT_S = 1.0
 KEEPALIVE_TIMEOUT_S = 3600.0  # a load client's pool may rest between two levels

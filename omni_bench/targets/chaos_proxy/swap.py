@@ -63,7 +63,7 @@ class StreamSwap:
     async def exchange(self, units: Units, request_id: str) -> Units:
         """What the client of ``request_id`` gets in the place of ``units``.
 
-        Raises StreamCutError where the server's stream of whoever it is broke off. If a client leaves,
+        Raises StreamCutError where the server's stream of either broke off. If a client leaves,
         the other one of the pair gets its own audio again, or, when that is all gone, a cut.
         """
         stream = _Stream(request_id)
@@ -103,7 +103,7 @@ class StreamSwap:
 
     async def _pass_on(self, stream: _Stream, unit: Unit) -> None:
         if unit.own:
-            if not (stream.audio_over or stream.closed):  # nothing may come behind the end, and nobody reads any more
+            if not (stream.audio_over or stream.closed):  # nothing may follow the end, and a closed stream is not read
                 await stream.queue.put(unit)
             return
         receiver = stream.goes_to
@@ -138,12 +138,12 @@ class StreamSwap:
         """The client of ``stream`` has all it will get (``finished``), or has left."""
         stream.closed = True
         self._forget(stream)
-        while not stream.queue.empty():  # whoever waits to put something here may go on
+        while not stream.queue.empty():  # a writer that waits for room may go on
             stream.queue.get_nowait()
         partner = stream.partner
         if partner is None:
             stream.stop_pump()
-        elif partner.closed:  # nobody is left to hear either of them
+        elif partner.closed:  # neither of them has a listener left
             stream.stop_pump()
             partner.stop_pump()
         elif not finished:

@@ -343,7 +343,7 @@ def test_a_failed_warm_up_makes_its_level_invalid(config, tmp_path, target, load
 
 
 def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target, load, judge, monkeypatch):
-    """The worker was killed before it had written any audio: nobody can say what it was."""
+    """The worker was killed before it had written any audio, so that it cannot be checked."""
 
     def killed(plan: Any, **named: Any) -> LevelRecording:
         raise LevelInterrupted(replace(load(plan, **named), audio={}, lag=None, interrupted=True))

@@ -134,7 +134,7 @@ def test_a_server_that_dies_under_load(go, tmp_path, said):
 
 
 def test_an_external_server_that_dies_under_load(fake_environment, tmp_path):
-    """Nobody here launched it: the requests tell, and the run ends as one that may not be trusted."""
+    """It was launched elsewhere: the requests tell, and the run ends as one that may not be trusted."""
     port = free_port("127.0.0.1")
     target = fake_environment.target("vllm_omni", "die-at:8")
     command = [f"{fake_environment.folder}/bin/vllm", "serve", "m", "--host", "127.0.0.1", "--port", str(port)]

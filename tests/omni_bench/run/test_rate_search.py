@@ -151,7 +151,7 @@ def test_bad_audio_spoils_it_at_any_rate(capacity: Capacity, tmp_path: Path) -> 
 
 
 def test_an_invalid_level_is_not_the_highest_rate(capacity: Capacity, judge: Any, tmp_path: Path) -> None:
-    """It holds, but is not understood: the record makes no claim, and the report says what was found."""
+    """It holds, but is not understood: the record names no rate, and the report says what was found."""
     judge.mishears["r4-0003"] = "something else was said here"
     outcome = run(search_config("load.precision=1", "asr=whisper", "asr.wer_limit=0.001"), tmp_path / "run")
     found = {level["rate_hz"]: (level["probe"]["holds"], level["valid"]) for level in outcome.run["levels"]}

@@ -1,4 +1,4 @@
-"""Stored lines that somebody has edited, or that another program wrote."""
+"""Stored lines that were edited, or written by another program."""
 
 from __future__ import annotations
 

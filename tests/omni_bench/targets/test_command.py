@@ -149,7 +149,7 @@ def test_a_death_is_told(target):
 
 
 def test_a_harness_that_was_killed_leaves_no_server(tmp_path):
-    """kill -9 of who launched it: nobody calls stop."""
+    """kill -9 of the launching process: stop is not called."""
     code = (
         "import sys, time; from pathlib import Path\n"
         "from omni_bench.records.config import TargetConfig\n"

@@ -64,8 +64,7 @@ def verify_sha256(paths: Sequence[Path], expected: str, advice: str) -> None:
         raise AccuracyError(f"{names} has SHA-256 {found}, expected {expected}: refused. {advice}")
 
 
-# Fetch a Whisper checkpoint into the user's cache: whole and of the right hash, or not at all.
-
+# ---- Download into the user's cache: whole and of the right hash, or not at all ----
 
 SOCKET_TIMEOUT_S = 20.0
 MAX_BYTES = 4 << 30  # the largest Whisper has 3.1 GB

@@ -203,8 +203,7 @@ class _Mapping:
                 raise AccuracyError(f"{self._label}: {source} has a key bias other than zero, Whisper has none")
 
 
-# Reader of CTranslate2's ``model.bin``, in numpy alone.
-
+# ---- Reader of CTranslate2's ``model.bin`` ----
 
 BINARY_VERSION = 6
 # CTranslate2's DataType numbers. 5 is bfloat16, which numpy does not have.

@@ -121,7 +121,7 @@ def resolve_judge(
     """Find the judge for ``asr.model`` and ``asr.device``; ``language`` is that of the clips.
 
     A path is used as it is. A Whisper name is looked for in the user's cache, the packages and
-    then downloaded, which ``say`` is told first; ``auto`` picks the name too. Without ``download``
+    then downloaded, which ``say`` announces first; ``auto`` picks the name too. Without ``download``
     nothing is. Raises :class:`ConfigError` for values that cannot be right,
     :class:`DownloadNeeded` for weights that are not here and may not be fetched, and another
     :class:`AccuracyError` if there is no judge, a device is missing, or a file is not the one
