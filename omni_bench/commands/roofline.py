@@ -39,8 +39,8 @@ def roofline_command(
 
     The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With
     ``measured_frames`` the engine of that configuration speaks at each concurrency, in this process and without
-    HTTP, in utterances of at most that many frames. An extra line says if other processes used the device. Raises ConfigError, also
-    for a run of other hardware than this device, CheckpointError, StoreError, EngineError.
+    HTTP, in utterances of at most that many frames. An extra line says if other processes used the device.
+    Raises ConfigError, also for a run of other hardware than this device, CheckpointError, StoreError, EngineError.
     """
     import torch
 

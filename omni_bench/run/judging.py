@@ -29,7 +29,7 @@ from omni_bench.accuracy.wer import (
 )
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import AccuracyError, DatasetError
-from omni_bench.records.config import AsrConfig, OutputConfig, RunConfig
+from omni_bench.records.config import AsrConfig, ChecksConfig, ClientConfig, DatasetConfig, OutputConfig
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.document import utterance_record
@@ -178,9 +178,9 @@ NOT_JUDGED = "judging did not finish"
 DATA_SET_GONE = "the data set cannot be read any more"
 
 
-def check_speaker_encoder(config: RunConfig) -> None:
+def check_speaker_encoder(checks: ChecksConfig) -> None:
     """Raise AccuracyError, with the command that brings it, if the run wants a speaker encoder that is not here."""
-    if config.checks.speaker_similarity:
+    if checks.speaker_similarity:
         _describe_encoder()
 
 
@@ -190,25 +190,25 @@ def _describe_encoder() -> str:
     return describe_encoder()
 
 
-def references_for(config: RunConfig, prompts: Sequence[Prompt]) -> list[Reference]:
+def references_for(asr: AsrConfig, prompts: Sequence[Prompt]) -> list[Reference]:
     """The recordings that the judge is to hear beside the run's; [] if ``asr`` wants none."""
-    return references_of(prompts) if config.asr.kind != "none" and config.asr.own_error else []
+    return references_of(prompts) if asr.kind != "none" and asr.own_error else []
 
 
-def prompts_again(config: RunConfig, run: Mapping[str, Any]) -> list[Prompt]:
+def prompts_again(dataset: DatasetConfig, run: Mapping[str, Any]) -> list[Prompt]:
     """The prompts of a run that is over; [] if its data set cannot be read any more."""
     try:
-        return load_prompts(config.dataset, run["provenance"]["prompts"]["count"])
+        return load_prompts(dataset, run["provenance"]["prompts"]["count"])
     except DatasetError:
         return []
 
 
-def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, config: RunConfig) -> dict[str, Any]:
+def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, asr: AsrConfig, checks: ChecksConfig) -> dict[str, Any]:
     """``provenance.judge``: the judge, its own error, and the speaker encoder (None if it was not asked)."""
-    asked = config.checks.speaker_similarity
+    asked = checks.speaker_similarity
     return {
         **describe_judge(spec),
-        **_own_error(verdicts, config.asr),
+        **_own_error(verdicts, asr),
         "speaker_encoder": _describe_encoder() if asked else None,
     }
 
@@ -216,7 +216,8 @@ def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, config: RunConfig) -
 def judge_facts_again(
     spec: JudgeSpec,
     verdicts: Verdicts,
-    config: RunConfig,
+    asr: AsrConfig,
+    checks: ChecksConfig,
     stored: Mapping[str, Any] | None,
     *,
     prompts: Sequence[Prompt],
@@ -225,24 +226,22 @@ def judge_facts_again(
 
     ``prompts``: of :func:`prompts_again`.
     """
-    facts = judge_facts(spec, verdicts, config)
+    facts = judge_facts(spec, verdicts, asr, checks)
     same = stored is not None and all(stored.get(name) == facts[name] for name in ("sha256", "engine", "dtype"))
-    if facts["own_wer"] is None and same and stored is not None and stored.get("own_wer") and config.asr.own_error:
+    if facts["own_wer"] is None and same and stored is not None and stored.get("own_wer") and asr.own_error:
         facts |= {"own_wer": stored["own_wer"], "own_wer_reason": None}
-    elif facts["own_wer"] is None and not prompts and config.asr.own_error:
+    elif facts["own_wer"] is None and not prompts and asr.own_error:
         facts |= {"own_wer_reason": DATA_SET_GONE}
     return facts
 
 
 def with_voices(
-    verdicts: Verdicts, levels: Sequence[LevelResult], config: RunConfig, prompts: Mapping[str, Prompt]
+    verdicts: Verdicts, levels: Sequence[LevelResult], client: ClientConfig, prompts: Mapping[str, Prompt]
 ) -> Verdicts:
-    """``verdicts`` with the voice of every utterance compared, as they are unless the check is on.
+    """``verdicts`` with the voice of every utterance compared.
 
     ``prompts``: by id, for the reference recordings. Raises AccuracyError.
     """
-    if not config.checks.speaker_similarity:
-        return verdicts
     from omni_bench.accuracy.voices.encoder import load_speaker_encoder  # brings torch
 
     encoder = load_speaker_encoder()
@@ -253,14 +252,14 @@ def with_voices(
         found = voice_prints(encoder, [clip for _, clip in heard])
         prints = {request.request_id: one for (request, _), one in zip(heard, found, strict=True)}
         anchors = None
-        if config.client.send_reference:
+        if client.send_reference:
             anchors = {}
             for request, _ in heard:
                 prompt = prompts.get(request.timeline.prompt_id)
                 if prompt is None or prompt.ref_audio is None:
                     continue
                 if prompt.ref_audio not in known:
-                    clip = AsrClip(f"reference of {prompt.id}", prompt.ref_audio, config.client.sample_rate_hz)
+                    clip = AsrClip(f"reference of {prompt.id}", prompt.ref_audio, client.sample_rate_hz)
                     known[prompt.ref_audio] = voice_prints(encoder, [clip])[0]
                 anchors[request.request_id] = known[prompt.ref_audio]
         voices |= compare_level(prints, anchors)

@@ -165,7 +165,9 @@ def _plans(session: _Session) -> Iterable[LevelPlan]:
     prepared = session.prepared
     if prepared.planner is None:
         return prepared.plans
-    return probe_plans(prepared.planner, session.config, session.recordings, session.progress.say)
+    return probe_plans(
+        prepared.planner, session.config.load, session.config.slo, session.recordings, session.progress.say
+    )
 
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
@@ -256,7 +258,8 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         asr, language = session.config.asr, session.config.dataset.locale
         with signals.released():
             verdicts = judge_levels(everything, asr, spec, language, session.progress.judged, references)
-            verdicts = with_voices(verdicts, levels, session.config, session.prepared.prompts)
+            if session.config.checks.speaker_similarity:
+                verdicts = with_voices(verdicts, levels, session.config.client, session.prepared.prompts)
     except (Exception, KeyboardInterrupt) as error:
         return _Results(levels, None, error, while_judging=True, parity=parity)
     finally:
@@ -286,7 +289,9 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                     command=session.command,
                     target=target_facts(session.config.target, session.info, session.server_facts),
                     prompts=session.prepared.prompts_facts,
-                    judge=judge_facts(judge, results.verdicts, session.config) if judge is not None else None,
+                    judge=judge_facts(judge, results.verdicts, session.config.asr, session.config.checks)
+                    if judge is not None
+                    else None,
                 ),
             )
         )

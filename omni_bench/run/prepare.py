@@ -50,7 +50,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     """
     TARGETS[config.target.kind].check(config)
     check_api_key(config.client)
-    check_speaker_encoder(config)
+    check_speaker_encoder(config.checks)
     size = size_load(config.load)
     prompts = load_prompts(config.dataset, size.prompts)
     planner = None
@@ -72,7 +72,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         },
         plans=plans,
         judge=find_judge(config.asr, config.dataset.locale, say),
-        references=tuple(references_for(config, prompts)),
+        references=tuple(references_for(config.asr, prompts)),
         planner=planner,
     )
 

@@ -27,7 +27,7 @@ from omni_bench.load.clients.session import open_session
 from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
 from omni_bench.load.runner import TARGET_DIED, make_job
-from omni_bench.records.config import ClientConfig, RunConfig
+from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
@@ -47,10 +47,10 @@ _HOPELESS = ("timeout", "content_type", "too_large", "cancelled")
 """Failures that a second try does not mend, or that take too long to see twice."""
 
 
-def injected(config: RunConfig, info: TargetInfo) -> bool:
+def injected(target: TargetConfig, info: TargetInfo) -> bool:
     """Whether a fault is injected on purpose: that is for the run itself to find, and some count requests."""
     stated = info.health.get("fault") if isinstance(info.health, dict) else None
-    return config.target.chaos is not None or bool(stated)
+    return target.chaos is not None or bool(stated)
 
 
 def probe_server(config: RunConfig, prompt: Prompt, target: Target, info: TargetInfo) -> Conformance:

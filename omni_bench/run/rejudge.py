@@ -78,7 +78,7 @@ def judge_again(
         raise ConfigError("asr.kind=none: judge needs a judge; valid: asr.kind=whisper, asr.kind=faster_whisper")
     if config.asr.kind == "none":
         config.asr.kind = "whisper"
-    check_speaker_encoder(config)
+    check_speaker_encoder(config.checks)
     levels = read_results(folder, run)
     parity = read_parity(folder)
     everything = [*levels, *parity.solos]
@@ -92,16 +92,17 @@ def judge_again(
     language = config.dataset.locale
     spec = find_judge(config.asr, language, progress.say)
     assert spec is not None
-    prompts = prompts_again(config, run)
-    references = references_for(config, prompts)
+    prompts = prompts_again(config.dataset, run)
+    references = references_for(config.asr, prompts)
     progress.begin_judging(len(heard) + len(references), spec.name)
     verdicts = judge_levels(everything, config.asr, spec, language, progress.judged, references, transcriber)
-    verdicts = with_voices(verdicts, levels, config, {prompt.id: prompt for prompt in prompts})
+    if config.checks.speaker_similarity:
+        verdicts = with_voices(verdicts, levels, config.client, {prompt.id: prompt for prompt in prompts})
     progress.end()
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
     asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
-    judge = judge_facts_again(spec, verdicts, config, stored["judge"], prompts=prompts)
+    judge = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], prompts=prompts)
     provenance = {**stored, "judge": judge, "config": {**stored["config"], "asr": asr}}
     found = check_cross_talk(levels, verdicts, config.checks)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
@@ -213,5 +214,5 @@ def _rebuild(
         levels=records,
         provenance=provenance,
         reasons=run_reasons(carried_over(run, judged_now=judged_now), records, is_excused),
-        rate_search=search_record(records, config),
+        rate_search=search_record(records, config.load, config.slo),
     )

@@ -35,7 +35,7 @@ class ServerFacts:
 
         ``prompts``: the last one, which is of the warm-up if there is any, lends its voice to the probe.
         """
-        if config.target.probe and injected(config, info):
+        if config.target.probe and injected(config.target, info):
             say("probe: left out, as a fault is injected on purpose")
         elif config.target.probe:
             found = probe_server(config, list(prompts.values())[-1], target, info)

@@ -99,7 +99,7 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
         levels=levels,
         provenance=outcome.provenance,
         reasons=run_reasons(own, levels, is_excused),
-        rate_search=search_record(levels, config),
+        rate_search=search_record(levels, config.load, config.slo),
     )
     folder.write_run(run)
     write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
@@ -135,7 +135,7 @@ def level_record(
     summary = level.summary(
         config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
         max_in_flight=config.load.max_in_flight,
-        slo=slo if (slo := slo_of(config)).asked else None,
+        slo=slo if (slo := slo_of(config.slo)).asked else None,
     )
     return build_level(
         summary,
@@ -154,5 +154,5 @@ def level_record(
         parity=parity_record(parity),
         cross_talk=cross_talk_record(cross_talk),
         voices=verdicts.voice_summary(level) if verdicts is not None else None,
-        probe=probe_record(probe_of(level, config)),
+        probe=probe_record(probe_of(level, config.load, config.slo)),
     )

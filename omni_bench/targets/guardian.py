@@ -1,4 +1,4 @@
-"""Runs a launch command and ends it when the process that asked for it is gone. A script without imports of this package.
+"""Runs a launch command and ends it when the process that asked for it is gone. A script without package imports.
 
 python -I guardian.py PARENT_PID GRACE_S COMMAND...
 

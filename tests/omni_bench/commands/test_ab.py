@@ -104,7 +104,7 @@ def test_a_first_run_that_cannot_begin_leaves_no_folder(runner, tmp_path, capsys
         (["ab", *CONFIGS, "after.load.requests_per_level=1"], "would be compared"),
         (["ab", *CONFIGS, "reference.predictor=x"], "predictor"),
         (["ab", "--resume", "nowhere"], "is not the folder of a study"),
-        (["ab", "--resume", "nowhere", "pairs=3"], "takes no other words"),
+        (["ab", "--resume", "nowhere", "pairs=3"], "takes no other arguments"),
         (["ab", *CONFIGS, "--out", "taken"], "is not an empty folder"),
     ],
 )

@@ -135,7 +135,7 @@ def test_an_encoder_that_is_asked_for_and_missing_ends_the_run_before_it_begins(
 
 def test_prompts_of_a_data_set_that_is_gone_are_none(config, monkeypatch):
     stored = {"provenance": {"prompts": {"count": 3}}}
-    assert len(judging.prompts_again(config, stored)) == 3
-    assert all(isinstance(one, Prompt) for one in judging.prompts_again(config, stored))
+    assert len(judging.prompts_again(config.dataset, stored)) == 3
+    assert all(isinstance(one, Prompt) for one in judging.prompts_again(config.dataset, stored))
     config.dataset.name = "no_such_set"
-    assert judging.prompts_again(config, stored) == []
+    assert judging.prompts_again(config.dataset, stored) == []

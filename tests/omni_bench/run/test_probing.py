@@ -227,4 +227,4 @@ def test_models_that_lack_the_configured_one_are_warned_of(serve):
 )
 def test_a_fault_on_purpose(overrides, health, expected):
     config = compose(["scenario=smoke", *overrides])
-    assert injected(config, TargetInfo("reference", "", 0.0, None, health, None)) is expected
+    assert injected(config.target, TargetInfo("reference", "", 0.0, None, health, None)) is expected

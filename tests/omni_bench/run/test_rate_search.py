@@ -177,9 +177,9 @@ def test_a_search_ends_where_the_client_cannot_follow(capacity: Capacity, tmp_pa
 def test_the_limits_of_a_text_are_those_of_the_search_and_of_its_record() -> None:
     text = ("client=openai_chat_audio", "client.modalities=[text]", "slo.ttfp_ms=null", "slo=chat_text")
     config = search_config(*text, "slo.e2el_ms=900")
-    assert slo_of(config) == Slo(ttft_ms=450.0, tpot_ms=40.0, e2el_ms=900.0)
+    assert slo_of(config.slo) == Slo(ttft_ms=450.0, tpot_ms=40.0, e2el_ms=900.0)
     levels = [{"rate_hz": hz, "valid": True, "probe": {"holds": hz < 3}} for hz in (1.0, 2.0, 4.0)]
-    record = search_record(levels, config)
+    record = search_record(levels, config.load, config.slo)
     assert record is not None and (record["highest_hz"], record["lowest_failing_hz"]) == (2.0, 4.0)
     limits = {"ttfp_ms": None, "stall_s": None, "ttft_ms": 450.0, "tpot_ms": 40.0, "e2el_ms": 900.0}
     assert {name: record[name] for name in limits} == limits
