@@ -266,7 +266,7 @@ def test_a_line_of_parity_that_is_broken_is_named(parity_config, tmp_path, targe
     run(parity_config, tmp_path / "run")
     path = tmp_path / "run" / "parity.jsonl"
     path.write_text(path.read_text().replace('"repeat": false', '"repeat": 0', 1))
-    with pytest.raises(StoreError, match=r"parity\.jsonl, line 1: .*repeat is 0; must be bool"):
+    with pytest.raises(StoreError, match=r"parity\.jsonl, line 1: .*repeat is 0; expected bool"):
         redraw(tmp_path / "run")
 
 
