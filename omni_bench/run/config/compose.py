@@ -70,10 +70,8 @@ def register() -> None:
     store = ConfigStore.instance()
     store.store(name=SCHEMA_NAME, node=RunConfig)
     for group, registry in REGISTRIES.items():
-        for (
-            name,
-            one,
-        ) in registry.usable().items():  # :func:`validate` refuses what cannot be used
+        store.repo[group] = {}  # a package that is gone since the last time is no option any more
+        for name, one in registry.usable().items():  # :func:`validate` refuses what cannot be used
             defaults = {} if isinstance(one, PluginError) else one.defaults
             store.store(group=group, name=name, node={"kind": name, **defaults})
     # Cached, so that every use within one configuration is the same moment.
