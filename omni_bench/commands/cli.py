@@ -221,7 +221,7 @@ def build_parser() -> argparse.ArgumentParser:
         "words",
         nargs="*",
         metavar="KEY=VALUE",
-        help="before=, after=: an URL, git:REF (git:. is the working tree), a wheel, or a target; before.KEY=, "
+        help="before=, after=: a URL, git:REF (git:. is the working tree), a wheel, or a target; before.KEY=, "
         "after.KEY=: settings of one arm (target.*, reference.*, or command=); pairs=5, seed=, extend=8 or off; all "
         "else: settings of both, as for `run`",
     )
