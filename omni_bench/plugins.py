@@ -82,7 +82,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def _load(self, point: EntryPoint) -> Thing:
         try:
             thing = point.load()
-        except Exception as error:  # whatever foreign code raises while it is imported
+        except (Exception, SystemExit) as error:  # whatever foreign code raises while it is imported
             raise PluginError(
                 f"{self._whose(point)}: {point.value} cannot be loaded ({type(error).__name__}: {error}); "
                 "repair or uninstall the package"

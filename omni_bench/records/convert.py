@@ -34,6 +34,8 @@ def structure(values: Any, kind: type[T], what: str) -> T:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise StoreError(f"{what}: {_explain(values, str(error))}") from None
+    except UnicodeEncodeError as error:  # msgspec cannot compare a lone surrogate with the names of an enum
+        raise StoreError(f"{what}: {shorten(ascii(error.object), 80)} is not Unicode text") from None
 
 
 def expect(what: str, name: str, value: Any, holds: bool, must_be: str) -> None:

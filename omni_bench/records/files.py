@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from omni_bench.errors import StoreError
+from omni_bench.errors import StoreError, shorten
+
+_LARGEST = 2**64 - 1
 
 _REMEDIES = {
     errno.ENOSPC: "free some space or set output.root to another disk",
@@ -52,6 +55,28 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def parse_json(data: bytes) -> Any:
+    """UTF-8 JSON as values. Raises ValueError or RecursionError for what :func:`json_bytes` would not write.
+
+    Refused are NaN, infinities and integers beyond 64 bits, with which no reader can calculate.
+    """
+    return json.loads(data.decode("utf-8"), parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= len(str(-_LARGEST)) else _LARGEST + 1
+    if abs(value) > _LARGEST:
+        raise ValueError(f"{shorten(text, 40)} is an integer of more than 64 bits")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{shorten(text, 40)} is not a finite number")
+    return value
 
 
 def json_bytes(value: Any, what: str, indent: int | None = None) -> bytes:

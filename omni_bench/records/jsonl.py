@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from io import FileIO
@@ -11,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, store_error
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, store_error
 
 
 class JsonLinesWriter:
@@ -75,7 +74,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 def _parse(line: bytes) -> dict[str, Any] | None:
     """The object in ``line``, or None if there is none (cut, not JSON, not an object)."""
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = parse_json(line)
     except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
         return None
     return value if isinstance(value, dict) else None

@@ -16,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -26,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
+from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.schema import validate_run
@@ -236,7 +235,7 @@ class RunFolder:
         with os_errors_as_store_errors("read", self.run_json):
             data = self.run_json.read_bytes()
         try:
-            run = upgrade(json.loads(data))
+            run = upgrade(parse_json(data))
         except (ValueError, RecursionError) as error:
             raise StoreError(f"{self.run_json} is not JSON: {error}") from error
         validate_run(run, str(self.run_json))

@@ -55,7 +55,9 @@ def _metrics(found: Mapping[str, Any] | None) -> str | None:
     if found.get("problem"):
         return f"Its /metrics: {NA} ({escape_markdown(found['problem'])})."
     cut = f"Its /metrics are not whole: {escape_markdown(found['cut'])}." if found.get("cut") else None
-    rows = [_row(name, entry) for name, entry in (found.get("series") or {}).items()]
+    series = found.get("series")
+    entries = series.items() if isinstance(series, Mapping) else ()
+    rows = [_row(name, entry) for name, entry in entries if isinstance(entry, Mapping)]
     if not rows:
         return cut
     more = len(rows) - MAX_ROWS + found.get("left_out", 0) if len(rows) > MAX_ROWS else found.get("left_out", 0)
@@ -73,8 +75,11 @@ def _row(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     cells = (moved, entry.get("mean"), entry.get("before"), entry.get("after"))
     kinds = ("increase" in entry or "count" in entry, "mean" in entry, "before" in entry, "after" in entry)
     shown = (_number(cell) if there else "" for cell, there in zip(cells, kinds, strict=True))
-    return (f"`{name.replace('|', '¦').replace('`', '')}`", *shown)
+    line = "".join(char if char.isprintable() else " " for char in name)  # a line break would end the table
+    return (f"`{line.replace('|', '¦').replace('`', '')}`", *shown)
 
 
-def _number(value: float | None) -> str:
-    return f"{value:.0f}" if value is not None and float(value).is_integer() else number(value)
+def _number(value: object) -> str:
+    if not isinstance(value, (int, float)):
+        return NA
+    return f"{value:.0f}" if float(value).is_integer() else number(value)

@@ -75,3 +75,9 @@ def test_a_name_that_is_taken_changes_nothing_and_is_told(registry):
 def test_what_cannot_be_used_does_not_hide_the_rest(registry):
     found = registry(brought="brought", other="missing").usable()
     assert found["own"] is own and found["brought"] is brought and isinstance(found["other"], PluginError)
+
+
+def test_a_package_that_exits_while_it_is_imported_ends_nothing(registry, monkeypatch):
+    things = registry(leaving="brought")
+    monkeypatch.setattr(plugins.EntryPoint, "load", lambda point: exec("raise SystemExit(7)"))
+    assert isinstance(things.usable()["leaving"], PluginError)

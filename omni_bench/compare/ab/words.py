@@ -66,7 +66,7 @@ def read_words(words: Sequence[str]) -> StudyWords:
             )
     if not any(of_arms.values()):
         raise ConfigError(
-            "nothing to compare: give before=TARGET after=TARGET (an URL, git:REF, a wheel, or a target such as "
+            "nothing to compare: give before=TARGET after=TARGET (a URL, git:REF, a wheel, or a target such as "
             "reference), or before.KEY=VALUE after.KEY=VALUE, such as after.reference.predictor=reprefill"
         )
     seed = _whole("seed", settings["seed"], 0, 2**32) if "seed" in settings else random.SystemRandom().randrange(2**32)

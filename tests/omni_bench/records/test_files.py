@@ -9,7 +9,7 @@ import os
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import json_bytes, store_error, write_atomically
+from omni_bench.records.files import json_bytes, parse_json, store_error, write_atomically
 
 
 def test_atomic_write_replaces_and_leaves_nothing_else(tmp_path):
@@ -58,3 +58,11 @@ def test_json_keeps_null_chinese_and_broken_text():
     data = json_bytes({"a": None, "b": "你好", "c": "bad \udc80"}, "x")
     assert "你好".encode() in data
     assert json.loads(data) == {"a": None, "b": "你好", "c": "bad \udc80"}
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", str(2**64), "1" + 10_000 * "0"])
+def test_numbers_that_no_reader_can_calculate_with_are_refused(number):
+    with pytest.raises(ValueError, match=r"not a finite number|more than 64 bits") as raised:
+        parse_json(f'{{"a": [{number}]}}'.encode())
+    assert len(str(raised.value)) < 100
+    assert parse_json(f'{{"a": [{2**64 - 1}, -1e300, "NaN"]}}'.encode()) == {"a": [2**64 - 1, -1e300, "NaN"]}

@@ -73,3 +73,16 @@ def test_metrics_that_are_not_whole():
     sentence = "Its /metrics are not whole: the answer after the levels was cut."
     assert server_section(run_with(server_metrics=cut)) == sentence
     assert server_section(run_with(server_metrics=cut | {"series": {"s": {"increase": 1.0}}})).endswith(sentence)
+
+
+def test_metrics_of_another_form_are_left_out_and_names_stay_in_their_row():
+    series = {"a\n\n<script>": {"increase": "3", "mean": [1]}, "b": [1], "c": 7}
+    text = server_section(run_with(server_metrics={"problem": None, "series": series}))
+    assert [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")] == [
+        "`a  <script>`",
+        "n/a",
+        "n/a",
+        "",
+        "",
+    ]
+    assert server_section(run_with(server_metrics={"problem": None, "series": [1]})) is None
