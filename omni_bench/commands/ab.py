@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from omni_bench import terminal
 from omni_bench.commands.compare import MARKDOWN_NAME, write_comparison
 from omni_bench.commands.run import PROGRAM, signals_as_interrupt
 from omni_bench.compare.ab.arms import resolve_arms
@@ -42,7 +42,7 @@ def ab_command(
     0 for no regression or an improvement, 1 for a regression, a hard failure or an after that is broken where before
     is not, 2 for inconclusive, 3 for infrastructure. Raises ConfigError and whatever :meth:`Study.go` raises.
     """
-    say = say or _say
+    say = say or terminal.say_aside
     with signals_as_interrupt():
         if resume is not None:
             folder, state = _resumed(resume, words, out)
@@ -149,12 +149,8 @@ def _discard(folder: Path) -> None:
 def _finish(folder: Path, state: StudyState, result: StudyResult, say: Callable[[str], None]) -> int:
     if result.comparison is not None:
         write_comparison(result.comparison, result.before, result.after, folder, state.command)
-        print(render_comparison(result.comparison, command=state.command), end="")
+        terminal.say(render_comparison(result.comparison, command=state.command), end="")
         say(f"written: {folder / MARKDOWN_NAME}")
     if result.ending.why is not None:
         say(f"the study ended early: {result.ending.why}")
     return result.ending.exit_code
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from omni_bench import __version__
 from omni_bench.commands.failures import guarded
 from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
 from omni_bench.errors import EXIT_USAGE
+from omni_bench.terminal import say
 
 EPILOG = """\
 examples:
@@ -48,8 +49,6 @@ def _dispatch(arguments: list[str]) -> int:
         return run_command(arguments[1:])
     # Hydra's shell completion calls the program, not the subcommand.
     if arguments[:1] in (["-sc"], ["--shell-completion"]):
-        pass
-
         return complete(arguments, SUBCOMMANDS)
     parsed = build_parser().parse_args(arguments)
     if parsed.command is None:
@@ -276,10 +275,6 @@ SUBCOMMANDS = ("ab", "compare", "doctor", "gate", "history", "judge", "list", "r
 SUBCOMMANDS += ("selftest", "serve")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # ---- Shell completion: Hydra's, for a subcommand ----
 
 
@@ -291,7 +286,7 @@ def complete(arguments: list[str], subcommands: Sequence[str]) -> int:
         words = line.split()[1:]
         start = words[0] if words else ""
         if len(words) <= 1 and not (words and line.endswith(" ")):
-            print(" ".join(name for name in subcommands if name.startswith(start)))
+            say(" ".join(name for name in subcommands if name.startswith(start)))
         return 0
     if typed is not None:
         os.environ["COMP_LINE"] = f"{typed.group(1)} {typed.group(2)}"

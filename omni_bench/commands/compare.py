@@ -13,6 +13,7 @@ from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.terminal import say
 
 MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
 FAILING = (ComparisonOutcome.REGRESSION, ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.NO_CLAIM)
@@ -30,9 +31,9 @@ def compare_command(before: str, after: str, *, out: str | None, force: bool, as
     if out is not None:
         write_comparison(comparison, *arms, Path(out), command)
     if as_json:
-        print(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
+        say(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
     else:
-        print(render_comparison(comparison, command=command), end="")
+        say(render_comparison(comparison, command=command), end="")
     return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
 
 

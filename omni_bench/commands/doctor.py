@@ -21,6 +21,7 @@ from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, TargetKind, chec
 from omni_bench.targets.create import TARGETS
 from omni_bench.targets.launch import NamedServer
 from omni_bench.targets.preflight import installed
+from omni_bench.terminal import say
 
 MIN_PYTHON = (3, 11)
 MEMORY_BYTES = 4 << 30
@@ -35,12 +36,12 @@ def doctor_command(overrides: Sequence[str] = ()) -> int:
     findings = []
     for finding in examine(overrides):
         findings.append(finding)
-        print(f"{finding.state:<8} {finding.what:<12} {finding.detail}", flush=True)
+        say(f"{finding.state:<8} {finding.what:<12} {finding.detail}")
     problems = [finding.what for finding in findings if finding.state == PROBLEM]
     if problems:
-        print(f"\n{what} cannot run here: {', '.join(problems)}.")
+        say(f"\n{what} cannot run here: {', '.join(problems)}.")
         return EXIT_INFRASTRUCTURE
-    print(f"\n{what} can run here.")
+    say(f"\n{what} can run here.")
     return EXIT_OK
 
 
@@ -173,13 +174,13 @@ def list_command() -> int:
     _print_group("Targets (target=NAME)", group_options("target"))
     _print_group("Wire forms (client=NAME)", group_options("client"))
     _print_group("Judges (asr=NAME)", group_options("asr"))
-    print("Your own: omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
+    say("Your own: omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
     return 0
 
 
 def _print_group(title: str, options: dict[str, str]) -> None:
     width = max(map(len, options), default=0)
-    print(title)
+    say(title)
     for name, what in options.items():
-        print(f"  {name:<{width}}  {what}")
-    print()
+        say(f"  {name:<{width}}  {what}")
+    say()

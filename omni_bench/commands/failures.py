@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, OmniBenchError
+from omni_bench.terminal import say_error
 
 
 def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] = lambda: None) -> int:
@@ -35,11 +36,6 @@ def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] =
         where = _write_traceback(log_folder())
         say_error(f"internal error, a bug in omni-bench: {type(error).__name__}: {error}\n  traceback: {where}")
         return EXIT_INFRASTRUCTURE
-
-
-def say_error(message: str) -> None:
-    """One ``omni-bench: error: ...`` on stderr."""
-    print(f"omni-bench: error: {message}", file=sys.stderr)
 
 
 def _describe_os_error(error: OSError) -> str:

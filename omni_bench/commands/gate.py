@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.commands.failures import say_error
 from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
@@ -26,6 +23,8 @@ from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.console import TerminalConsole
+from omni_bench.terminal import say, say_error
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
 PLAIN_WIDTH = 180
@@ -70,11 +69,11 @@ def gate_command(
     except OmniBenchError as error:
         say_error(str(error))
         if in_actions(os.environ):
-            print(f"::error title=gate::{str(error).replace('%', '%25')}".replace("\n", "%0A"))
+            say(f"::error title=gate::{str(error).replace('%', '%25')}".replace("\n", "%0A"))
         return EXIT_INFRASTRUCTURE
     _print(result, folder)
     if in_actions(os.environ):
-        print("\n".join(annotations(result)))
+        say("\n".join(annotations(result)))
     return result.exit_code
 
 
@@ -89,7 +88,7 @@ def write_gate(result: GateResult, folder: Path) -> None:
 
 
 def _print(result: GateResult, folder: Path) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = TerminalConsole(plain_width=PLAIN_WIDTH)
     if result.series:
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
         for header in HEADERS:

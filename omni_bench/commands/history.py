@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +14,8 @@ from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.load import load_records
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import trends
+from omni_bench.report.console import TerminalConsole
+from omni_bench.terminal import say
 
 PLAIN_WIDTH = 180
 
@@ -30,7 +30,7 @@ def history_add(database: str, specs: Sequence[str]) -> int:
             marks = "; ".join(mark for mark in (record.advisory, invalid) if mark)
             said = f" ({marks})" if marks else ""
             state = "added" if new else "already there"
-            print(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{said}")
+            say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{said}")
     return EXIT_OK
 
 
@@ -51,7 +51,7 @@ def history_show(database: str, scenario: str | None, out: str | None) -> int:
 def _show(history: History, series: str, out: Path | None) -> None:
     runs, baseline = history.nights(series), history.baseline(series)
     found = trends(runs, baseline)
-    console = _console()
+    console = TerminalConsole(plain_width=PLAIN_WIDTH)
     console.print(Text(heading(runs), style="bold"), soft_wrap=True)
     console.print(_table(HEADERS, trend_rows(found)))
     for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs)):
@@ -69,7 +69,7 @@ def baseline_set(database: str, specs: Sequence[str], note: str) -> int:
     records = load_records(specs)
     with _existing(database) as history:
         for baseline in history.set_baseline([record.run_id for record in records], note):
-            print(f"series {baseline.series}: {baseline_line(baseline)}")
+            say(f"series {baseline.series}: {baseline_line(baseline)}")
     return EXIT_OK
 
 
@@ -78,9 +78,9 @@ def baseline_show(database: str, scenario: str | None) -> int:
     with _existing(database) as history:
         for series in history.series(scenario):
             newest = history.nights(series)[-1]
-            print(f"{newest.scenario}: {newest.target} on {newest.hardware}, series {series}")
+            say(f"{newest.scenario}: {newest.target} on {newest.hardware}, series {series}")
             for baseline in history.baselines(series) or [None]:
-                print(f"  {baseline_line(baseline)}")
+                say(f"  {baseline_line(baseline)}")
     return EXIT_OK
 
 
@@ -88,10 +88,6 @@ def _existing(database: str) -> History:
     if not Path(database).is_file():
         raise ConfigError(f"--db {database}: there is no such history; omni-bench history add RUN makes it")
     return History(Path(database))
-
-
-def _console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

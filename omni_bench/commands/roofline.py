@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.report.roofline import Measured, of_run, render, roofline
 from omni_bench.run.provenance import cpu_model, usable_cores
+from omni_bench.terminal import say, say_aside
 
 if TYPE_CHECKING:
     import torch
@@ -105,11 +105,11 @@ def roofline_command(
         measured=measured,
         source=source,
     )
-    print(render(found))
+    say(render(found))
     if doubt is not None:
-        print(f"\n{doubt}")
+        say(f"\n{doubt}")
     if busy is not None and busy >= BUSY_SHARE:
-        print(
+        say(
             f"\nThe device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
             "are probably too low."
         )
@@ -163,10 +163,7 @@ def _measure(settings: Any, concurrency: Sequence[int], frames: int) -> dict[int
             closed_loop(engine, text, places, 1, max_frames=frames)  # warms up this batch size
             pace = closed_loop(engine, text, places, MEASURED_ROUNDS, max_frames=frames)
             found[places] = Measured(median(pace.request_rtf), pace.audio_per_s)
-            print(
-                f"omni-bench: {places} at once: {pace.audio_per_s:.2f} audio-s/s, {pace.stall_s:.2f} s of stalls",
-                file=sys.stderr,
-            )
+            say_aside(f"omni-bench: {places} at once: {pace.audio_per_s:.2f} audio-s/s, {pace.stall_s:.2f} s of stalls")
     finally:
         engine.stop()
     return found

@@ -27,6 +27,7 @@ from omni_bench.run.config.compose import (
     to_run_config,
 )
 from omni_bench.run.config.explain import explain
+from omni_bench.terminal import say_aside
 
 PROGRAM = "omni-bench"
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
@@ -81,7 +82,7 @@ def run_job(composed: DictConfig) -> None:
     multirun = hydra_config.mode == RunMode.MULTIRUN
     command = [PROGRAM, "run", *(hydra_config.overrides.task if multirun else sys.argv[1:])]
     if multirun:
-        print(f"job {hydra_config.job.num}: {' '.join(hydra_config.overrides.task)}", file=sys.stderr)
+        say_aside(f"job {hydra_config.job.num}: {' '.join(hydra_config.overrides.task)}")
 
     def job() -> int:
         return run(to_run_config(composed), run_dir, command).exit_code

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
 from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.report.console import TerminalConsole
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import RunProgress
 from omni_bench.selftest.campaign import run_selftest
@@ -78,7 +77,7 @@ def _command(quick: bool, only: Sequence[str], repeats: int | None, clean_runs: 
 
 
 def _print(result: SelftestResult, folder: Path) -> None:
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = TerminalConsole(plain_width=PLAIN_WIDTH)
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
     for header in HEADERS:
         table.add_column(header, overflow="fold")

@@ -10,6 +10,7 @@ from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
 from omni_bench.targets.probe import check_port_free, url_of
 from omni_bench.targets.reference import check_checkpoint, server_command, server_env
+from omni_bench.terminal import say_aside
 from reference_impl.settings import ServerSettings
 
 
@@ -23,7 +24,7 @@ def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     check_port_free(host, port)
     command = server_command(host, port, reference)
     where = f"at {url_of(host, port)}" if port else f"on a free port of {host}, which its log names"
-    print(f"serving {where}; Ctrl-C ends it", file=sys.stderr)
+    say_aside(f"serving {where}; Ctrl-C ends it")
     sys.stdout.flush()
     os.execve(command[0], command, server_env())
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,29 @@ from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import server_warnings
 from omni_bench.report.table import columns, error_rate
+from omni_bench.terminal import visible
+
+
+class TerminalConsole(Console):
+    """Rich's console without colouring of its own; text that it prints cannot command the terminal.
+
+    ``plain_width``: columns into a file or a pipe, where rich would squeeze a table into 80; None leaves that to rich.
+    """
+
+    def __init__(self, *, plain_width: int | None = None, **options: Any) -> None:
+        if plain_width is not None and not sys.stdout.isatty():
+            options["width"] = plain_width
+        super().__init__(highlight=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """The pieces of text as rich makes them, each :func:`visible`; cells are before their width is measured."""
+        for column in renderable.columns if isinstance(renderable, Table) else ():
+            for cell in (column.header, *column.cells):
+                if isinstance(cell, Text):
+                    cell.plain = visible(cell.plain)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
 
 FULL_WIDTH = 140
 """Below this width the table keeps only some columns (``Metric.narrow``): what must not be missed."""
@@ -79,7 +103,6 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
 # ---- Summary on stdout after a run ----
 
 PLAIN_WIDTH = 150
-"""Columns into a file or a pipe, where rich would squeeze the table into 80."""
 
 
 def print_summary(run: Mapping[str, Any], report: Path) -> None:
@@ -87,7 +110,7 @@ def print_summary(run: Mapping[str, Any], report: Path) -> None:
 
     A reader that has gone (``| true``) changes nothing about the run: it is all on disk.
     """
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
+    console = TerminalConsole(plain_width=PLAIN_WIDTH)
     with console.capture() as capture:  # at a broken pipe rich itself would exit with code 1
         console.print(summary_table(run, console.width))
         for line in [*notes(run), *verdict_lines(run)]:

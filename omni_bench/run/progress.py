@@ -17,6 +17,7 @@ from rich.progress import TimeRemainingColumn as EtaColumn
 from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
 from omni_bench.records.level import level_title
 from omni_bench.records.plan import LevelPlan
+from omni_bench.report.console import TerminalConsole
 
 LINE_EVERY_S = 15.0
 """Off a terminal, how long nothing is said at most while requests finish."""
@@ -26,7 +27,7 @@ class RunProgress:
     """Levels, requests, judged clips and the time left. Use as ``with``; every method may be called any time."""
 
     def __init__(self, console: Console | None = None):
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or TerminalConsole(stderr=True)
         self._live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._bars = Progress(
             TextColumn("{task.description}"),

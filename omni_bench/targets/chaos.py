@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.chaos_proxy.catalogue import WireFault
 from omni_bench.targets.probe import get
 from omni_bench.targets.process import ServerProcess
+from omni_bench.terminal import say_aside
 
 PROBE_TIMEOUT_S = 2.0
 _ADDRESS = re.compile(re.escape(LISTENING_ON) + r"(http://127\.0\.0\.1:\d+)\n")
@@ -40,7 +40,7 @@ class ChaosTarget:
         Says on stderr that a fault is injected. Raises TargetError (and leaves no process behind).
         """
         fault = self._fault
-        print(f"FAULT INJECTED at the wire: {fault.name}: {fault.what} ({fault.whom})", file=sys.stderr, flush=True)
+        say_aside(f"FAULT INJECTED at the wire: {fault.name}: {fault.what} ({fault.whom})")
         try:
             info = self._inner.start()
             self._proxy = ServerProcess(

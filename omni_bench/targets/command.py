@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from omni_bench.targets.launch import NamedServer, guarded_command, launch_comma
 from omni_bench.targets.preflight import check_target, missing_program, preflight
 from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
+from omni_bench.terminal import say_aside
 
 PROBE_TIMEOUT_S = 2.0
 
@@ -113,7 +113,7 @@ class CommandTarget:
         left = left_behind(before)
         if left:
             listed = ", ".join(f"process {pid} on {gpu}" for pid, gpu in sorted(left.items()))
-            print(f"warning: the server is stopped, but since its launch came to stay: {listed}", file=sys.stderr)
+            say_aside(f"warning: the server is stopped, but since its launch came to stay: {listed}")
 
 
 def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:

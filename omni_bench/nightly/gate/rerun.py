@@ -12,6 +12,7 @@ from pathlib import Path
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
+from omni_bench.terminal import say_aside
 
 OUT = "{out}"
 
@@ -47,7 +48,7 @@ def run_again(stored: Sequence[str], out: Path, custom: str | None) -> StoredRun
         raise ConfigError(f"{out} holds a run already; remove it, or give it with --reproduced-by")
     if shutil.which(command[0]) is None:
         raise ConfigError(f"--rerun: there is no program {command[0]!r}")
-    print(f"running again: {shlex.join(command)}", file=sys.stderr, flush=True)
+    say_aside(f"running again: {shlex.join(command)}")
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if not (out / "run.json").is_file():
         raise StoreError(f"the second run left no run.json in {out} (exit code {code}): {shlex.join(command)}")

@@ -1,0 +1,74 @@
+"""Foreign text on the terminal: it is shown, and does nothing."""
+
+from __future__ import annotations
+
+import ast
+import io
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+import omni_bench
+from omni_bench.report.console import TerminalConsole
+from omni_bench.terminal import MAX_MESSAGE, say, say_error, visible
+
+HOSTILE = "a\x1b[2Jbc\x9bd\u202ee\u2066f\rg\x7fh\u2028i\ud800"
+SHOWN = r"a\u001b[2Jbc\u009bd\u202ee\u2066f\u000dg\u007fh\u2028i\ud800"
+
+
+def test_what_commands_a_terminal_is_shown_as_an_escape():
+    assert visible(HOSTILE) == SHOWN
+    assert visible("\x00\x07\x85") == r"\u0000\u0007\u0085"
+    plain = "línea 1\n\t中文 → ‘quoted’ \U0001f600 é"
+    assert visible(plain) == plain
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_console_shows_foreign_text_and_keeps_its_own_colours(terminal):
+    out = io.StringIO()
+    colours = "standard" if terminal else None
+    console = TerminalConsole(file=out, width=200, force_terminal=terminal, color_system=colours)
+    table = Table()
+    table.add_column(Text("head\x1b[31m"))
+    table.add_row(Text(HOSTILE, style="red"))
+    console.print(table)
+    console.print(HOSTILE, markup=False, soft_wrap=True)
+    text = out.getvalue()
+    assert text.count(r"\u001b[2J") == 2 and r"head\u001b[31m" in text
+    assert text.count(SHOWN.replace(r"\u000d", "")) == 2  # rich takes carriage returns away
+    assert "\x1b[2J" not in text and "\u202e" not in text and "\x9b" not in text
+    assert ("\x1b[31m" in text) == terminal
+
+
+def test_a_message_that_is_too_long_says_what_is_left_out(capsys):
+    say_error("begin " + "x" * 100_000 + " the end")
+    err = capsys.readouterr().err
+    assert err.startswith("omni-bench: error: begin xxx") and err.endswith(" the end\n")
+    assert len(err) < MAX_MESSAGE + 100 and f"{100_014 - MAX_MESSAGE} characters are left out" in err
+    say(HOSTILE)
+    assert capsys.readouterr().out == SHOWN + "\n"
+
+
+PRINTS_OTHERWISE = {
+    "__main__.py": "a constant sentence",
+    "terminal.py": "the place itself",
+    "report/console.py": "what a console has made, colours included",
+    "load/null_server.py": "answers its parent",
+    "selftest/untimed.py": "answers its parent",
+    "targets/chaos_proxy/__main__.py": "answers its parent",
+    "targets/guardian.py": "has no package beside it, and speaks of process numbers",
+}
+
+
+def test_text_is_printed_in_one_place():
+    """Whoever prints past it prints no foreign text, or no text for people."""
+    package = Path(omni_bench.__file__).parent
+    found = set()
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+            if name in ("print", "Console"):
+                found.add(str(path.relative_to(package)))
+    assert found <= set(PRINTS_OTHERWISE) | {"run/orchestrate.py"}  # whose console is nowhere
