@@ -27,6 +27,7 @@ import numpy as np
 from omni_bench.errors import StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
+from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.schema import validate_run
 
@@ -175,7 +176,7 @@ class RunFolder:
 
     def read_requests(self) -> list[dict[str, Any]]:
         """The lines of requests.jsonl; a last line that was cut by a kill is left out."""
-        return read_json_lines(self.requests_jsonl)
+        return self._checked(self.requests_jsonl)
 
     def write_lines(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Write one of the ``.jsonl`` files anew."""
@@ -184,7 +185,12 @@ class RunFolder:
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
         """The lines of one of the ``.jsonl`` files, [] if it is not there."""
-        return read_json_lines(path) if path.is_file() else []
+        return self._checked(path) if path.is_file() else []
+
+    def _checked(self, path: Path) -> list[dict[str, Any]]:
+        lines = read_json_lines(path)
+        check_lines(path.name, lines, str(path))
+        return lines
 
     def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write utterances.jsonl anew."""

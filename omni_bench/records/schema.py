@@ -9,13 +9,18 @@ from importlib import resources
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 
 from omni_bench.errors import StoreError, shorten
+from omni_bench.records.config import RunConfig
+from omni_bench.records.convert import structure
 
 SCHEMA_VERSION = "2.0"
 _READ = ("1", "2")
 """Major versions that can be read; a run of the first has to be upgraded before it fits the schema."""
 _MAX_LISTED = 5
+_LARGEST = 2**63 - 1
+"""Of an integer that a history can keep: SQLite has 64 bits with a sign."""
 
 
 @cache
@@ -26,14 +31,23 @@ def run_schema() -> dict[str, Any]:
 
 @cache
 def _validator() -> Draft202012Validator:
-    return Draft202012Validator(run_schema())
+    checker = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    return extend(Draft202012Validator, type_checker=checker)(run_schema())
+
+
+def _is_integer(_: object, value: object) -> bool:
+    return type(value) is int and abs(value) <= _LARGEST
+
+
+def _is_number(checker: object, value: object) -> bool:
+    return isinstance(value, float) or _is_integer(checker, value)
 
 
 def validate_run(run: object, where: str = "run.json") -> None:
     """Check a run dictionary, as built or as read; ``where`` begins the message.
 
     Raises StoreError if it has another major schema version (before anything else is
-    looked at), or does not fit the schema; the message names the first few places.
+    looked at), or does not fit the schema, or the types of the configuration; the message names the first few places.
     """
     if not isinstance(run, Mapping):
         raise StoreError(f"{where} is not a JSON object but {type(run).__name__}")
@@ -48,3 +62,5 @@ def validate_run(run: object, where: str = "run.json") -> None:
         listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
         more = f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else ""
         raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}{more}")
+    groups = {name: group for name, group in run["provenance"]["config"].items() if group is not None}
+    structure(groups, RunConfig, f"{where}: provenance.config")

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, alignment
-from omni_bench.errors import StoreError, shorten
+from omni_bench.errors import shorten
+from omni_bench.records.convert import structure
 from omni_bench.records.level import level_text
 from omni_bench.report.format import NA, escape_markdown, percent
 from omni_bench.report.table import markdown_table
 
-_SCORE_FIELDS = tuple(field.name for field in fields(UtteranceScore))
-_TEXT, _RATE = ((str,), "a string"), ((int, float, type(None)), "a number or null")
-_SCORE_TYPES = {
-    **dict.fromkeys(("request_id", "reference", "hypothesis", "reference_normal", "hypothesis_normal"), _TEXT),
-    **dict.fromkeys(("wer", "cer"), _RATE),
-    "forced": ((str, type(None)), "a string or null"),
-}
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
 
 
 def score_of(record: Mapping[str, Any]) -> UtteranceScore:
     """The score in a line of utterances.jsonl. Raises StoreError if a field is missing or has the wrong type."""
-    missing = [name for name in _SCORE_FIELDS if name not in record]
-    if missing:
-        raise StoreError(f"utterance {record.get('request_id', '?')!r}: missing field(s) {', '.join(missing)}")
-    for name in _SCORE_FIELDS:
-        types, what = _SCORE_TYPES.get(name, ((int,), "an integer"))
-        if not isinstance(record[name], types) or isinstance(record[name], bool):
-            raise StoreError(f"utterance {record['request_id']!r}: {name} is {record[name]!r}; must be {what}")
-    return UtteranceScore(**{name: record[name] for name in _SCORE_FIELDS})
+    return structure(record, UtteranceScore, f"utterance {shorten(repr(record.get('request_id', '?')), 80)}")
 
 
 def by_damage(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -156,11 +156,8 @@ def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence
     if judge is None or not (judged or records):
         return None
     scores, voices = {}, {}
-    for number, record in enumerate(records, start=1):
-        try:
-            score = score_of(record)
-        except StoreError as error:
-            raise StoreError(f"{folder.utterances_jsonl}, line {number}: {error}") from None
+    for record in records:
+        score = score_of(record)
         scores[score.request_id] = score
         if (voice := voice_from_fields(record)) is not None:
             voices[score.request_id] = voice

@@ -21,9 +21,10 @@ LEVEL_COLUMNS = ("load", "concurrency", "arrival", "requests", "failed", "faulty
 
 
 def insert_row(connection: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> None:
-    """One row, by column."""
+    """One row, by column; a lone surrogate in a text, which SQLite cannot hold, becomes its escape."""
     marks = ", ".join("?" * len(values))
-    connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+    row = [one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one for one in values.values()]
+    connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", row)
 
 
 def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:

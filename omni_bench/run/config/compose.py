@@ -23,11 +23,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from omni_bench.errors import ConfigError, natural
+from omni_bench.errors import ConfigError, StoreError, natural
 from omni_bench.load.clients.wire_form import WireForm
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.plugins import PluginError, Registry
 from omni_bench.records.config import RunConfig
+from omni_bench.records.convert import plain, structure
 from omni_bench.run.config.explain import explain, unknown_key
 from omni_bench.run.config.keys import help_text
 from omni_bench.run.config.validate import validate
@@ -89,6 +90,10 @@ def to_run_config(config: DictConfig) -> RunConfig:
         raise explain(error) from None
     if not isinstance(run_config, RunConfig):
         raise ConfigError(f"the root configuration does not start from `{SCHEMA_NAME}`: keys could not be checked")
+    try:  # OmegaConf lets a list stand for a number in a list
+        structure(plain(run_config), RunConfig, "the configuration")
+    except StoreError as error:
+        raise ConfigError(str(error)) from None
     validate(run_config)
     return run_config
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import run_factory as runs
 import soundfile
 
+from omni_bench.accuracy.wer import score_utterance
 from omni_bench.errors import StoreError
 from omni_bench.records.run_folder import RunFolder, safe_name
 
@@ -128,9 +130,12 @@ def test_missing_spool_file_and_bad_rate(folder, tmp_path):
 
 def test_utterances_round_trip_and_absence(folder):
     assert folder.read_utterances() == []
-    records = [{"request_id": "a", "wer": None}, {"request_id": "b", "wer": 0.5}]
-    folder.write_utterances(iter(records))
-    assert folder.read_utterances() == records
+    scores = [score_utterance("a", "...", "x", "en"), score_utterance("b", "two words", "two", "en")]
+    folder.write_utterances(map(asdict, scores))
+    assert folder.read_utterances() == list(map(asdict, scores))
+    folder.write_utterances([asdict(scores[0]), {"request_id": "b", "wer": 0.5}])
+    with pytest.raises(StoreError, match=r"utterances\.jsonl, line 2: missing required field reference"):
+        folder.read_utterances()
 
 
 def test_every_path_is_inside_the_folder(folder):

@@ -61,7 +61,7 @@ def test_hostile_text_stays_in_its_cell(text):
 def test_record_that_lacks_a_field():
     broken = record("a", "b c", "d")
     del broken["hypothesis"]
-    with pytest.raises(StoreError, match=r"'a': missing field\(s\) hypothesis"):
+    with pytest.raises(StoreError, match=r"'a': missing required field hypothesis"):
         by_damage([broken])
 
 
