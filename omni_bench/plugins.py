@@ -89,7 +89,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             ) from error
         if not isinstance(thing, self._of):
             wanted = f"{self._of.__module__}.{self._of.__qualname__}"
-            raise PluginError(f"{self._whose(point)}: {point.value} is a {type(thing).__name__}, not a {wanted}")
+            raise PluginError(f"{self._whose(point)}: {point.value} is of type {type(thing).__name__}, not {wanted}")
         if (name := getattr(thing, "name", point.name)) != point.name:
             raise PluginError(f"{self._whose(point)}: {point.value} calls itself {name!r}; give both the same name")
         return thing

@@ -80,7 +80,7 @@ def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[s
     arms = resolve_arms(read, Path.cwd(), lambda source: build_environment(source, recipe, say))
     drawn = [] if any(word.startswith("seed=") for word in words) else [f"seed={read.seed}"]
     state = StudyState(
-        command=(PROGRAM, "ab", *words, *drawn),
+        command=(PROGRAM, "ab", *_options(recipe), *words, *drawn),
         started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         harness=harness(),
         plan=read.plan,
@@ -90,6 +90,12 @@ def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[s
     )
     state.write(folder)
     return folder, state
+
+
+def _options(recipe: Recipe) -> list[str]:
+    """The options of a command line that decide what goes into the environments."""
+    constraints = [] if recipe.constraints is None else ["--constraints", str(recipe.constraints)]
+    return [*(["--share-packages"] if recipe.share_packages else []), *constraints]
 
 
 def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, StudyState]:

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from omni_bench import __version__
 from omni_bench.commands.failures import guarded
@@ -112,9 +113,30 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             raise AssertionError(f"no such command: {command}")
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose list of words may go on behind an option; argparse takes those before the first for all."""
+
+    _list: str | None = None
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:  # type: ignore[override]
+        """As argparse has it."""
+        if settings.get("nargs") in ("*", "+") and not names[0].startswith("-"):
+            self._list = names[0]
+        return super().add_argument(*names, **settings)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        """As argparse has it, but nothing is left over: ends the program by :meth:`error` for what it does not know."""
+        parsed, left = super().parse_known_args(args, namespace)
+        if left and (self._list is None or any(word.startswith("-") for word in left)):
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        if left:
+            setattr(parsed, self._list, [*getattr(parsed, self._list), *left])
+        return parsed, []
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of everything but ``run``."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="omni-bench",
         description="Benchmarking and regression testing for streaming speech servers.",
         epilog=EPILOG,

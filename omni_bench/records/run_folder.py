@@ -85,7 +85,9 @@ class RunFolder:
         path = Path(path).absolute()
         folder = cls(path.parent if path.name == "run.json" and path.is_file() else path)
         if not folder.run_json.is_file() and not folder.requests_jsonl.is_file():
-            raise StoreError(f"{folder.path} is not a run folder: it has neither run.json nor requests.jsonl")
+            there = folder.path.exists()
+            why = "it has neither run.json nor requests.jsonl" if there else "there is no such file or folder"
+            raise StoreError(f"{folder.path} is not a run folder: {why}")
         return folder
 
     @property

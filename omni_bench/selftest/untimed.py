@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,13 @@ def beside(orders: Sequence[Order]) -> Iterator[Iterator[dict[str, Any]]]:
     process = start_module("omni_bench.selftest.untimed")
     assert process.stdin is not None and process.stdout is not None
     try:
-        process.stdin.write(json.dumps([asdict(order) for order in orders]).encode() + b"\n")
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it is gone already, and has no answers
+            process.stdin.write(json.dumps([asdict(order) for order in orders]).encode() + b"\n")
+            process.stdin.flush()
         yield _answers(process.stdout, orders)
     finally:
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         process.wait()
         process.stdout.close()
 
@@ -65,7 +67,7 @@ def beside(orders: Sequence[Order]) -> Iterator[Iterator[dict[str, Any]]]:
 def _answers(stdout: Any, orders: Sequence[Order]) -> Iterator[dict[str, Any]]:
     for order in orders:
         line = stdout.readline()
-        if not line:
+        if not line.endswith(b"\n"):  # killed, perhaps in the middle of an answer
             raise OmniBenchError(f"the process of the untimed runs ended before {order.folder}; see its messages above")
         yield json.loads(line)
 

@@ -53,7 +53,7 @@ def test_a_built_in_thing_looks_for_no_packages(registry, monkeypatch):
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ({"brought": "not_a_thing"}, r"things:brought of the package .* is a str, not a .*Thing"),
+        ({"brought": "not_a_thing"}, r"things:brought of the package .* is of type str, not .*Thing"),
         ({"brought": "missing"}, r"things:brought of .* cannot be loaded \(KeyError: 'missing'\); repair or uninstall"),
         ({"other": "brought"}, r"things:other of .* calls itself 'brought'; give both the same name"),
     ],

@@ -58,6 +58,15 @@ def test_a_drawn_seed_is_in_the_command(runner, tmp_path, capsys):
     assert f"pairs=1 seed={seed}\n" in capsys.readouterr().out
 
 
+def test_options_of_the_environments_stand_anywhere_and_are_in_the_command(runner, tmp_path, capsys):
+    runner()
+    (tmp_path / "pins.txt").write_text("")
+    words = [CONFIGS[0], "--share-packages", *CONFIGS[1:], "--constraints", "pins.txt", "pairs=1", "seed=1"]
+    assert main(["ab", *words]) == 2
+    command = ["omni-bench", "ab", "--share-packages", "--constraints", "pins.txt", *CONFIGS, "pairs=1", "seed=1"]
+    assert f"{shlex.join(command)}\n" in capsys.readouterr().out
+
+
 def test_inconclusive_exits_with_2(runner, capsys):
     runner()
     assert main(["ab", *CONFIGS, "pairs=1"]) == 2

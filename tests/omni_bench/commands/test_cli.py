@@ -137,6 +137,27 @@ def test_bad_input_is_one_message(arguments, message, capsys, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
+    ("words", "name", "found"),
+    [
+        (["ab", "a=1", "--share-packages", "b=2", "--out", "x", "c=3"], "words", ["a=1", "b=2", "c=3"]),
+        (["serve", "a=1", "--port", "0", "b=2"], "overrides", ["a=1", "b=2"]),
+        (["roofline", "--measure", "a=1", "--frames", "3", "b=2"], "overrides", ["a=1", "b=2"]),
+        (["history", "add", "one", "--db", "x", "two"], "runs", ["one", "two"]),
+    ],
+)
+def test_words_go_on_behind_an_option(words, name, found):
+    assert getattr(build_parser().parse_args(words), name) == found
+
+
+@pytest.mark.parametrize("words", [["compare", "a", "b", "c"], ["ab", "a=1", "--wrong", "b=2"], ["list", "more"]])
+def test_what_no_command_knows_is_refused(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        build_parser().parse_args(words)
+    assert end.value.code == 2
+    assert f"omni-bench {words[0]}: error: unrecognized arguments: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("override", "code", "message"),
     [
         ("asr.wer_limit=2", 2, "asr.wer_limit=2.0: a share from 0 to 1"),

@@ -8,8 +8,10 @@ import time
 import pytest
 
 from omni_bench.errors import OmniBenchError
+from omni_bench.selftest import untimed
 from omni_bench.selftest.soundness import came_to_its_end
 from omni_bench.selftest.untimed import Order, beside
+from omni_bench.subprocesses import start_module
 
 NOBODY = ("scenario=smoke", "asr=none", "target=external", "target.startup_timeout_s=0.2")
 
@@ -44,4 +46,27 @@ def test_a_run_under_way_is_interrupted_with_its_parent(tmp_path):
 
 def test_a_process_that_ends_early_is_an_error(tmp_path):
     with pytest.raises(OmniBenchError, match="ended before"), beside([order(tmp_path, "no.such=key")]) as answers:
+        next(answers)
+
+
+def test_a_process_that_is_killed_before_it_is_told_is_an_error(tmp_path, monkeypatch):
+    def killed(module):
+        process = start_module(module)
+        process.kill()
+        process.wait()
+        return process
+
+    monkeypatch.setattr(untimed, "start_module", killed)
+    with pytest.raises(OmniBenchError, match="ended before"), beside([order(tmp_path)]) as answers:
+        next(answers)
+
+
+def test_a_process_that_is_killed_in_a_run_is_an_error(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(untimed, "start_module", lambda module: started.append(start_module(module)) or started[0])
+    waits = order(tmp_path / "run", "target.url=http://127.0.0.1:1", "target.startup_timeout_s=600")
+    with pytest.raises(OmniBenchError, match="ended before"), beside([waits]) as answers:
+        while not (tmp_path / "run").exists():
+            time.sleep(0.02)
+        started[0].kill()
         next(answers)
