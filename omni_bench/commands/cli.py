@@ -172,7 +172,9 @@ def build_parser() -> argparse.ArgumentParser:
         "judge reports/runs/smoke/2026-01-31T12-00-00.000Z asr.model=base",
     )
     judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
-    judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge")
+    judge.add_argument(
+        "overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge (default: the run's)"
+    )
 
     roofline = _add(
         commands,
@@ -257,7 +259,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     add_nightly_parsers(commands, _add)
-    _add(commands, "list", "scenarios, data sets and targets", "list")
+    _add(commands, "list", "scenarios, data sets, targets, wire forms and judges", "list")
     doctor = _add(
         commands,
         "doctor",

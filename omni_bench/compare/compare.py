@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
 from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
@@ -202,7 +203,7 @@ def _notes(
         )
     elif accuracy.rate == "CER":
         notes.append("CER: errors are counted by character, as words are not written apart in this language.")
-    if any(run == other for run in before for other in after):
+    if any(replace(run, source=other.source) == other for run in before for other in after):
         notes.append("A run stands on both sides: it is compared with itself.")
     if any(run.kind == OMNI_BENCH and run.requests is None for run in runs):
         notes.append(

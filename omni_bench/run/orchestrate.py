@@ -131,7 +131,8 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     problem: BaseException | None = None
     try:
         with signals.released():
-            session.progress.say(f"starting the target ({session.config.target.kind})")
+            kind, url = session.config.target.kind, session.config.target.url
+            session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
             session.info = target.start()
             session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
             session.server_facts.before(
@@ -147,7 +148,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     except BaseException as error:
         if isinstance(error, LevelInterrupted):
             session.recordings.append(error.recording)
-        if isinstance(error, OmniBenchError):  # now: it takes a while until all is stopped and written down
+        if isinstance(error, OmniBenchError) and session.info is not None:  # all is stopped and written down first
             session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
         problem = error
     try:

@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
-from omni_bench.errors import AccuracyError, ConfigError, OmniBenchError, StoreError
+from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.records.config import RunConfig
 from omni_bench.records.level import Level
 from omni_bench.records.run_folder import RunFolder
@@ -69,7 +69,7 @@ def judge_again(
     """Transcribe the kept audio of a run and rewrite its accuracy, run.json and report.md.
 
     ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. ``transcriber`` hears the clips.
-    Raises ConfigError for bad overrides, AccuracyError if there is no judge or not all audio was kept, StoreError.
+    Raises ConfigError for bad overrides or if not all audio was kept, AccuracyError if there is no judge, StoreError.
     """
     folder = RunFolder.open(path)
     run = folder.read_run()
@@ -85,7 +85,7 @@ def judge_again(
     heard = audible(everything)
     lost = [request for request in heard if request.audio is None or not request.audio.is_file()]
     if lost:
-        raise AccuracyError(
+        raise ConfigError(
             f"{len(lost)} of {len(heard)} recordings of {folder.path} were not kept, such as that of "
             f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
@@ -184,12 +185,15 @@ def run_reasons(
 
 
 def problem_reasons(
-    problem: BaseException | None, *, while_judging: bool, missing: Sequence[Level]
+    problem: BaseException | None, *, folder: Path, while_judging: bool, missing: Sequence[Level]
 ) -> tuple[InvalidReason, ...]:
-    """A run's own reasons: what cut it short (None: nothing did), and which planned levels are ``missing``."""
+    """A run's own reasons: what cut it short (None: nothing did), and which planned levels are ``missing``.
+
+    Files of the run are named as they lie in its ``folder``, wherever that was.
+    """
     if problem is None:
         return ()
-    reason = _problem_reason(problem)
+    reason = _problem_reason(problem, folder)
     if while_judging:
         reason = invalid(Code.JUDGING_UNFINISHED, why=reason.text, cause=reason.code)
     if not missing:
@@ -198,15 +202,16 @@ def problem_reasons(
     return reason, invalid(Code.NOT_MEASURED, levels=f"{kind}{', '.join(map(str, missing))}")
 
 
-def _problem_reason(problem: BaseException) -> InvalidReason:
+def _problem_reason(problem: BaseException, folder: Path) -> InvalidReason:
     if isinstance(problem, AloneInterrupted):
         return invalid(Code.INTERRUPTED_ALONE, what=str(problem))
     if isinstance(problem, KeyboardInterrupt):
         return invalid(Code.INTERRUPTED)
+    said = str(problem).replace(f"{folder}/", "")
     if not isinstance(problem, (OmniBenchError, OSError)):
-        return invalid(Code.INTERNAL_ERROR, type=type(problem).__name__, message=str(problem))
+        return invalid(Code.INTERNAL_ERROR, type=type(problem).__name__, message=said)
     code = next((code for kinds, code in _PROBLEMS if isinstance(problem, kinds)), Code.CLIENT_BROKE)
-    return invalid(code, message=str(problem).splitlines()[0].removesuffix(":"))  # an end of a log follows
+    return invalid(code, message=said.splitlines()[0].removesuffix(":"))  # an end of a log follows
 
 
 _PROBLEMS = (

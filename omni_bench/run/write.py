@@ -88,6 +88,7 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
     measured = {level.concurrency for level in outcome.levels}
     own = problem_reasons(
         outcome.problem,
+        folder=outcome.folder.path,
         while_judging=outcome.while_judging,
         missing=[level for level in outcome.planned if level not in measured],
     )

@@ -239,7 +239,7 @@ def _judged(
     """The run with the judge's verdicts; as it was, and why, if they could not be had."""
     try:
         return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, transcriber=ear)[1], None
-    except (AccuracyError, StoreError) as error:
+    except (AccuracyError, ConfigError, StoreError) as error:
         return run_json, f"not judged again: {str(error).splitlines()[0]}"
 
 

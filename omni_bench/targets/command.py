@@ -199,9 +199,9 @@ def launched(name: str, what: str, server: NamedServer, *own_keys: str) -> Targe
 
 def _named_server(target: TargetConfig) -> None:
     if not target.model:
-        raise ConfigError(f"target.model is needed for target={target.kind}: a folder with a model, or its hub id")
+        raise ConfigError(f"client.model, or target.model, is needed for target={target.kind}: a folder, or a hub id")
     if target.model.startswith("-"):
-        raise ConfigError(f"target.model={target.model!r}: a folder with a model, or its hub id, and no option")
+        raise ConfigError(f"client.model, or target.model, is {target.model!r}: a folder or a hub id, and no option")
     try:
         json.dumps(dict(target.stage_overrides), allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -110,7 +110,7 @@ def _model(config: TargetConfig, server: NamedServer) -> Finding:
     model = str(config.model)
     problem = model_problem(model, launch_env(config, server))
     if problem is not None:
-        return Finding(PROBLEM, "model", f"target.model={model}: {problem}")
+        return Finding(PROBLEM, "model", f"client.model, or target.model, is {model}: {problem}")
     return Finding(OK, "model", f"{model} is here")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import http.client
-import json
 import socket
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omni_bench.errors import TargetError
+from omni_bench.records.files import parse_json
 
 MAX_BODY_BYTES = 1 << 20
 # As the load client: straight to the server, past any proxy of the environment.
@@ -28,11 +28,11 @@ class ProbeAnswer:
     problem: str | None
 
     def json(self) -> Any:
-        """The body as JSON if the status is 200 and it is JSON, else None."""
+        """The body if the status is 200 and it is JSON that run.json can hold (no NaN, no huge integers), else None."""
         if self.status != 200:
             return None
         try:
-            return json.loads(self.body)
+            return parse_json(self.body)
         except (ValueError, RecursionError):  # deep nesting
             return None
 

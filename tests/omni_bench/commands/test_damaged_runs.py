@@ -76,6 +76,13 @@ def damaged(tmp_path: Path) -> Path:
             " ".join(COMMANDS),
             "load.concurrency[0] is []; expected int",
         ),
+        (
+            "run.json",
+            ("provenance", "target", "conformance"),
+            {"streams": {}},
+            " ".join(COMMANDS),
+            "conformance.streams: {} is not of type 'boolean'",
+        ),
         ("run.json", ("provenance", "target", "description", "environment"), 5, " ".join(COMMANDS), "environment: 5 "),
         (
             "run.json",

@@ -100,6 +100,7 @@ def test_a_run_in_an_empty_folder(tmp_path, serve):
     done = omni_bench(tmp_path, "run", *SMALL, "target=external", f"target.url={url}")
     assert done.returncode == 0, done.stderr
     assert "smoke: external" in done.stdout and "4/4" in done.stdout
+    assert f"connecting to {url}\n" in done.stderr
     assert "requests 4/4" in done.stderr and "HYDRA" not in done.stderr and "\x1b" not in done.stderr + done.stdout
     run = document(tmp_path)
     assert run["valid"] and run["provenance"]["command"][:3] == ["omni-bench", "run", "scenario=smoke"]

@@ -202,6 +202,7 @@ def test_arms_have_to_match(make):
     with pytest.raises(ComparabilityError, match="is a copy of"):
         compare_runs([runs[0], replace(runs[0], source="copy")], make.arm("after", 2, start=3))
     assert "compared with itself" in compare_runs(runs[:1], runs[:1]).notes[0]
+    assert "compared with itself" in compare_runs(runs[:1], [replace(runs[0], source="./run")]).notes[0]
 
 
 def test_cells_are_geometric_means_with_their_change(make):

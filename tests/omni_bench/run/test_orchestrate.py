@@ -204,11 +204,12 @@ def test_a_folder_that_holds_a_run_is_refused(config, tmp_path, target, load, ju
     assert target.started == 1
 
 
-def test_a_server_that_does_not_start(config, tmp_path, target, load, judge):
+def test_a_server_that_does_not_start(config, tmp_path, target, load, judge, capsys):
     target.start_error = TargetError("the server ended during start-up: exit code 3; the end of its log:\n    boom")
     with pytest.raises(TargetError, match="boom"):
         run(config, tmp_path / "run")
     assert target.stopped >= 1
+    assert "during start-up" not in capsys.readouterr().err, "whoever catches the error says it"
     document = read(tmp_path / "run")
     assert not document["valid"] and document["levels"] == []
     assert said(document) == [

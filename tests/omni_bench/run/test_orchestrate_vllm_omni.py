@@ -163,7 +163,7 @@ def test_no_external_server_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "/no/such/model"}, "target.model=/no/such/model: there is no such folder"),
+        ({"model": "/no/such/model"}, "client.model, or target.model, is /no/such/model: there is no such folder"),
         ({"gpus": 99}, "needs 99 GPUs"),
     ],
 )

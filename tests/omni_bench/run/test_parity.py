@@ -11,7 +11,7 @@ import pytest
 from reasons import said
 
 from omni_bench.accuracy.parity.codes import FetchedCodes
-from omni_bench.errors import AccuracyError, StoreError, TargetError
+from omni_bench.errors import ConfigError, StoreError, TargetError
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
@@ -258,7 +258,7 @@ def test_a_recording_sent_alone_that_was_not_kept_is_missed(parity_config, tmp_p
     parity_config.output.save_audio = "all"
     run(parity_config, tmp_path / "run")
     (tmp_path / "run" / "audio" / "solo-c2-0001.wav").unlink()
-    with pytest.raises(AccuracyError, match=r"1 of 11 recordings .* such as that of solo-c2-0001"):
+    with pytest.raises(ConfigError, match=r"1 of 11 recordings .* such as that of solo-c2-0001"):
         judge_again(tmp_path / "run", [], RunProgress())
 
 

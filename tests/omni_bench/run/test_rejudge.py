@@ -272,7 +272,7 @@ def test_the_report_says_how_a_run_was_judged_later(config, tmp_path, target, lo
 
 def test_audio_that_was_not_kept_is_an_error(finished):
     (finished / "audio" / "c2-0003.wav").unlink()
-    with pytest.raises(AccuracyError, match=r"1 of 5 recordings of .* were not kept, such as that of c2-0003; .*=all"):
+    with pytest.raises(ConfigError, match=r"1 of 5 recordings of .* were not kept, such as that of c2-0003; .*=all"):
         again(finished)
 
 

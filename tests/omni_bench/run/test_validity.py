@@ -72,18 +72,20 @@ def test_the_clients_lag_budget(p99_ms, count):
         (DatasetError("no such set"), Code.MISCONFIGURED, "no such set"),
         (StoreError("disk full"), Code.NOT_STORED, "disk full"),
         (OSError("disk full"), Code.NOT_STORED, "disk full"),
+        (TargetError("it died; its log /runs/1/server.log:\n"), Code.SERVER_BROKE, "it died; its log server.log"),
+        (OSError(28, "No space", "/runs/1/run.json"), Code.NOT_STORED, "[Errno 28] No space: 'run.json'"),
         (ZeroDivisionError("a bug"), Code.INTERNAL_ERROR, "internal error: ZeroDivisionError: a bug"),
         (KeyboardInterrupt(), Code.INTERRUPTED, "the run was interrupted"),
         (AloneInterrupted("interrupted while alone"), Code.INTERRUPTED_ALONE, "the run was interrupted while alone"),
     ],
 )
 def test_what_cut_a_run_short_has_a_code(problem, code, text):
-    (reason,) = problem_reasons(problem, while_judging=False, missing=())
+    (reason,) = problem_reasons(problem, folder=Path("/runs/1"), while_judging=False, missing=())
     assert (reason.code, reason.text) == (code, text)
-    first, second = problem_reasons(problem, while_judging=True, missing=(4, 8))
+    first, second = problem_reasons(problem, folder=Path("/runs/1"), while_judging=True, missing=(4, 8))
     assert first.code == Code.JUDGING_UNFINISHED and first.text == f"judging did not finish: {text}"
     assert second.code == Code.NOT_MEASURED and second.text == "not measured: concurrency 4, 8"
-    assert problem_reasons(None, while_judging=False, missing=()) == ()
+    assert problem_reasons(None, folder=Path("/runs/1"), while_judging=False, missing=()) == ()
 
 
 def overloaded(*codes, holds=False, failed=3, faults=None):

@@ -305,5 +305,5 @@ def test_a_deploy_file_that_is_not_there(fake_environment, tmp_path):
 
 def test_every_problem_is_in_the_message(fake_environment):
     config = fake_environment.target("vllm_omni", model="/nope", deploy_config="/no.yaml")
-    with pytest.raises(TargetError, match=r"(?s)target\.model=/nope: .*target\.deploy_config=/no\.yaml: "):
+    with pytest.raises(TargetError, match=r"(?s)target\.model, is /nope: .*target\.deploy_config=/no\.yaml: "):
         check(config)

@@ -82,7 +82,9 @@ def test_a_body_that_comes_byte_by_byte_is_given_up():
     assert answer.status is None and "took longer than 0.3 s" in answer.problem
 
 
-@pytest.mark.parametrize("body", [b"[" * 100_000, b"<html>", b"1" * 10_000, b""])
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b"<html>", b"1" * 10_000, b"", b'{"load": NaN}', b"[1e999]", b"%d" % 2**64]
+)
 def test_a_body_that_is_no_json_is_none(body):
     with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
         answer = get(url, 5.0)

@@ -24,9 +24,12 @@ REFERENCE = {"kind": "reference"}
     [
         (EXTERNAL | {"devices": ["0"]}, "target.devices: the target 'external' is not launched here"),
         (EXTERNAL | {"gpus": 1}, "target.gpus: the target 'external' is not launched here"),
-        (VLLM | {"model": None}, "target.model is needed for target=vllm_omni: a folder with a model, or its hub id"),
-        (SGLANG | {"model": ""}, "target.model is needed for target=sglang_omni"),
-        (VLLM | {"model": "--help"}, "target.model='--help': a folder with a model, or its hub id, and no option"),
+        (
+            VLLM | {"model": None},
+            "client.model, or target.model, is needed for target=vllm_omni: a folder",
+        ),
+        (SGLANG | {"model": ""}, "client.model, or target.model, is needed for target=sglang_omni"),
+        (VLLM | {"model": "--help"}, "client.model, or target.model, is '--help': a folder or a hub id, and no option"),
         (VLLM | {"url": "http://x:1"}, "takes no URL; use target=external"),
         (VLLM | {"command": "x {port}"}, "target.command is for target=command, not for the target 'vllm_omni'"),
         (SGLANG | {"stage_overrides": {"0": 1}}, "target.stage_overrides is for target=vllm_omni, not for the target"),
