@@ -172,9 +172,7 @@ def build_parser() -> argparse.ArgumentParser:
         "judge reports/runs/smoke/2026-01-31T12-00-00.000Z asr.model=base",
     )
     judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
-    judge.add_argument(
-        "overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings of the judge (default: the run's)"
-    )
+    judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings (default: the run's)")
 
     roofline = _add(
         commands,
