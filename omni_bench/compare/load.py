@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from omni_bench.compare.keys import comparability_keys, order_of, settings_of, v
 from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import OMNI_BENCH, LevelView, RequestView, RunFacts, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
-from omni_bench.errors import ConfigError, StoreError
+from omni_bench.errors import ConfigError, StoreError, shorten
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import Level, Rate, level_of, level_title
@@ -163,13 +164,23 @@ def _is_run(path: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file of bounded size. Raises StoreError."""
+    """A JSON file of bounded size, in which a number that is not finite is None. Raises StoreError."""
     with os_errors_as_store_errors("read", path):
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
             raise StoreError(f"{path} has {size} bytes; a result of vllm bench has at most {MAX_JSON_BYTES}")
         data = path.read_bytes()
     try:
-        return json.loads(data)
+        return json.loads(data, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} is not JSON: {error}") from error
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) >= 2**63:
+        raise ValueError(f"{shorten(text, 40)} is an integer of more than 64 bits")
+    return int(text)
+
+
+def _finite(text: str) -> float | None:
+    return float(text) if math.isfinite(float(text)) else None

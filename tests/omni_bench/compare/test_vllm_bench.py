@@ -141,6 +141,14 @@ def test_files_that_are_no_results(write, tmp_path, make):
         load_arm(f"{write('a.json')},{make.folder('run')}")
 
 
+@pytest.mark.parametrize("huge", [2**63, 10**400], ids=["63_bits", "400_digits"])
+def test_numbers_that_nobody_can_keep(write, huge):
+    with pytest.raises(StoreError, match=r"a\.json is not JSON: \d+(\.\.\.)? is an integer of more than 64 bits"):
+        load_arm(str(write("a.json", request_throughput=huge)))
+    (run,) = load_arm(str(write("b.json", tokenizer_id=float("inf"), request_throughput=float("nan"))))
+    assert run.keys["bench.tokenizer_id"] is None and run.levels[0].value("requests_per_s") is None
+
+
 def test_a_request_rate_is_a_level(bench_result):
     (level,) = read_result(bench_result(None, request_rate=0.5), "a.json").levels
     assert level.concurrency == Rate(0.5)
