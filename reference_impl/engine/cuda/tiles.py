@@ -1,7 +1,8 @@
-"""Which tile computes which product: measured by ``benchmarks/kernel_tiles.py``, a rule elsewhere.
+"""Which tile computes which product: measured for the released shapes, a rule elsewhere.
 
-Keys are (N, K, gated) of the products in the released shapes. Measured on one H100; those whose programs take 16 of 32
-rows each, on one H200: of a product's fastest tiles the one with which the step is shortest (what a step takes:
+Keys are (N, K, gated) of the products in the released shapes. Measured on one H100, in a CUDA graph over as many copies
+of the weights as the L2 cache cannot hold (``benchmarks/kernel_tiles.py`` of commit 6c4cd87); those whose programs take
+16 of 32 rows each, on one H200: of a product's fastest tiles the one with which the step is shortest (by
 ``benchmarks/step_profile.py``). Every program reads all inputs of its rows, which for 32 rows and few columns is
 several times as much as its weights; two programs that share the rows read half of it each.
 """

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 from aiohttp import web
+from null_server import NullServer, Pace, serving
 
 from omni_bench.load.closed_plan import build_level_plans
-from omni_bench.load.null_server import NullServer, Pace, serving
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
 
@@ -24,7 +24,7 @@ class FaultServer(NullServer):
         self.peers = set()
         self.in_flight = self.peak_in_flight = 0
 
-    async def stream(self, request, body, record):
+    async def stream(self, request, body):
         request_id = request.headers["x-request-id"]
         self.seen[request_id] += 1
         self.peers.add(request.transport.get_extra_info("peername"))
@@ -44,7 +44,7 @@ class FaultServer(NullServer):
                     return response
                 case "hang":
                     await asyncio.sleep(3600)
-            return await super().stream(request, body, record)
+            return await super().stream(request, body)
         finally:
             self.in_flight -= 1
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from null_server import Pace
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
-from omni_bench.load.null_server import Pace
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import LevelInterrupted, run_level
 from omni_bench.metrics.open_loop import open_loop_facts

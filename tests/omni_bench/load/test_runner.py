@@ -15,10 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from null_server import Pace, null_server_process
 
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
-from omni_bench.load.null_server import NullServerProcess, Pace
 from omni_bench.load.process import WorkerProcess
 from omni_bench.load.runner import LevelInterrupted, run_level
 
@@ -130,19 +130,19 @@ def test_a_server_that_was_never_there(make_plan, client_config, tmp_path, warmu
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_server_that_is_killed_in_the_middle(make_plan, client_config, tmp_path, watched):
-    with NullServerProcess(SLOW) as server:
+    with null_server_process(SLOW) as (process, base_url):
 
         def on_event(event):
             if isinstance(event, RequestStarted) and event.request_id == "c4-0003":
-                server.process.kill()
+                process.kill()
 
         recording = run_level(
             make_plan(4, 30, warmup_per_slot=0),
-            base_url=server.base_url,
+            base_url=base_url,
             client=replace(client_config, request_timeout_s=3600.0),
             spool_dir=tmp_path,
             on_event=on_event,
-            is_target_alive=(lambda: server.process.poll() is None) if watched else None,
+            is_target_alive=(lambda: process.poll() is None) if watched else None,
         )
     counted = kinds(recording.timelines)
     assert set(counted) == {"disconnected", "connect"} and counted.total() == 30
@@ -343,9 +343,9 @@ def test_the_worker_dies_with_a_parent_that_is_killed(tmp_path):
                   spool_dir=Path(sys.argv[2]), on_event=on_event)
         """
     )
-    with NullServerProcess(SLOW) as server:
+    with null_server_process(SLOW) as (_, base_url):
         parent = subprocess.Popen(
-            [sys.executable, "-c", program, server.base_url, str(tmp_path)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", program, base_url, str(tmp_path)], stdout=subprocess.PIPE, text=True
         )
         worker = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
@@ -378,9 +378,9 @@ def test_the_worker_survives_the_terminals_ctrl_c(tmp_path):
             print(json.dumps([t.ok for t in interrupted.recording.timelines]))
         """
     )
-    with NullServerProcess(Pace(first_ms=20, interval_ms=5, chunk_ms=10, chunks=2)) as server:
+    with null_server_process(Pace(first_ms=20, interval_ms=5, chunk_ms=10, chunks=2)) as (_, base_url):
         done = subprocess.run(
-            [sys.executable, "-c", program, server.base_url, str(tmp_path)],
+            [sys.executable, "-c", program, base_url, str(tmp_path)],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,

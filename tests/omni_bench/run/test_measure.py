@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import run_factory as runs
+from null_server import tone
 
 from omni_bench.load.clients.wire_forms import RequestedModalities
-from omni_bench.load.null_server import tone
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording

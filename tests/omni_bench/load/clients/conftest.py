@@ -5,12 +5,12 @@ import contextlib
 
 import pytest
 from aiohttp import web
+from null_server import NullServer, Pace, serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.load.null_server import NullServer, Pace, ServedRecord, serving
 from omni_bench.records.plan import PlannedRequest
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=10.0)
@@ -30,13 +30,13 @@ class ScriptedServer(NullServer):
         self.peers.append(request.transport.get_extra_info("peername"))
         return await super().health(request)
 
-    async def stream(self, request: web.Request, body: bytes, record: ServedRecord):
+    async def stream(self, request: web.Request, body: bytes):
         self.bodies.append(body)
         self.headers.append(request.headers)
         self.peers.append(request.transport.get_extra_info("peername"))
         if self.handler is not None:
             return await self.handler(request, self)
-        return await super().stream(request, body, record)
+        return await super().stream(request, body)
 
 
 def planned_request(request_id="c1-0000"):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
+from null_server import serving, tone
 
 from omni_bench.errors import ConfigError, DatasetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
@@ -15,7 +16,6 @@ from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM, build_body
 from omni_bench.load.clients.session import open_session
 from omni_bench.load.clients.speech_body import BODY_LIMIT_BYTES, REFERENCE_AUDIO_LIMIT_BYTES
-from omni_bench.load.null_server import serving, tone
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.prompt import Prompt
@@ -459,6 +459,15 @@ async def test_an_abort_holds_for_later_requests_and_the_first_reason_stays(scri
     async with serving(scripted_server()) as port:
         timeline, _ = await send(port, abort=abort)
     assert check_failed(timeline, "disconnected") == "died"
+
+
+async def test_no_byte_arrives_before_it_was_sent(scripted_server, send):
+    server = scripted_server()
+    async with serving(server) as port:
+        timeline, audio = await send(port)
+    sent_ns = server.sent_ns["c1-0000"]  # both clocks are CLOCK_MONOTONIC of this machine
+    assert timeline.ok and b"".join(audio) == server.chunk * len(sent_ns)
+    assert timeline.started_ns <= sent_ns[0] <= timeline.first_audio_ns and sent_ns[-1] <= timeline.ended_ns
 
 
 async def test_cancelling_the_task_is_not_swallowed(raw_server, send):

@@ -5,12 +5,12 @@ import socket
 
 import aiohttp
 import pytest
+from null_server import serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session, warm_pool
-from omni_bench.load.null_server import serving
 from omni_bench.records.plan import PlannedRequest
 
 

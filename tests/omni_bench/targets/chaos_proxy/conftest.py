@@ -7,12 +7,12 @@ import zlib
 import numpy as np
 import pytest
 from aiohttp import web
+from null_server import NullServer, Pace, serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import WireOptions, open_session
-from omni_bench.load.null_server import NullServer, Pace, serving
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
@@ -54,7 +54,7 @@ class Upstream(NullServer):
         app.router.add_route("*", "/echo{path:.*}", self.echo)
         return app
 
-    async def stream(self, request, body, record):
+    async def stream(self, request, body):
         request_id = request.headers.get("x-request-id", "")
         self.headers.append(request.headers)
         self.bodies.append(body)

@@ -10,12 +10,12 @@ import sys
 import time
 
 import pytest
+from null_server import serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session
-from omni_bench.load.null_server import serving
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.subprocesses import module_command
 from omni_bench.targets.chaos_proxy.__main__ import CRASHED, main
