@@ -15,8 +15,6 @@ GRAPHS = ("off", "compile", "cuda_graph", "full_step")
 CODE2WAV_GRAPHS = ("cuda_graph", "full_step")
 """With these, Code2Wav runs in graphs as well, on a stream of its own."""
 
-BUFFERS = ("device", "host_roundtrip")
-CHUNK_GROWTHS = ("buffered", "double")
 DTYPES = ("auto", "float32", "bfloat16")
 BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
 """Presets whose weights come with the package, and where they are."""
@@ -66,7 +64,6 @@ class ServerSettings:
     deterministic: bool = _key(False, "run every step at batch size max_batch, for bit-equal codes")
     first_chunk_frames: int = _key(1, "frames in the first chunk of audio")
     chunk_frames: int = _key(8, "frames in later chunks, maximum")
-    chunk_growth: str = _key("buffered", "growth up to it: buffered (by the listener's buffered audio) or double")
     predictor: str = _key("kv_cache", "code predictor: kv_cache, reprefill or fixed_window; the codes are the same")
     temperature: Optional[float] = _key(None, "talker; 0: greedy, null: the checkpoint's own, as for the next six")
     top_k: Optional[int] = _key(None, "talker; 0: no limit")
@@ -80,7 +77,6 @@ class ServerSettings:
     recorded: bool = _key(True, "on a CPU: record the operations of a frame once and replay them without Python")
     fault: Optional[str] = _key(None, "break the server on purpose, by a fault of the catalogue (docs/selftest.md)")
     graphs: str = _key("off", "execution of a decode step: off, or on CUDA compile, cuda_graph or full_step")
-    buffers: str = _key("device", "device, or host_roundtrip: codes and states pass through the host at every step")
     chat_token_ms: float = _key(
         DEFAULT_CHAT_TOKEN_MS, "pace of the chat's stand-in for a language model, per token; 0: at once"
     )

@@ -30,19 +30,20 @@ from typing import Any
 
 import torch
 
+from benchmarks.ladder.codes import check_codes, engine_of
 from omni_bench.errors import OmniBenchError
 from omni_bench.report.table import markdown_table
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.execution import restore_layers
 from reference_impl.loading.checkpoint import Model
-from reference_impl.loading.from_settings import Origin, load_weights
+from reference_impl.loading.from_settings import load_weights
 from reference_impl.roofline.closed_loop import Pace, closed_loop, text_of, texts_around
 from reference_impl.roofline.cost_model import Limits, Weights, count_weights, frame_cost
 from reference_impl.roofline.device_limits import measure_limits
 from reference_impl.settings import ServerSettings
 
 RUNGS = {
-    "host_roundtrip": {"graphs": "off", "buffers": "host_roundtrip"},
+    "host_roundtrip": {"graphs": "off", "fault": "host_roundtrip"},
     "eager": {"graphs": "off"},
     "compile": {"graphs": "compile"},
     "cuda_graph": {"graphs": "cuda_graph"},
@@ -192,7 +193,7 @@ def rung_of_ladder(
     """One engine at every level."""
     torch.cuda.empty_cache()
     begun = time.perf_counter()
-    engine = Engine(model, settings, Origin(None, None))
+    engine = engine_of(model, settings)
     try:
         engine.warm_up()
         ready_s = time.perf_counter() - begun
@@ -243,8 +244,6 @@ def main() -> None:
     results = Results(args.out, args.markdown, more)
     codes: dict[str, str] = {}
     if args.check_codes:
-        from benchmarks.ladder.codes import check_codes
-
         for rung in args.rungs:
             codes[rung] = check_codes(RUNGS[rung], "cuda")
             print(f"codes of {rung}: {codes[rung]}", flush=True)

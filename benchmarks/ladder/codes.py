@@ -14,6 +14,9 @@ import torch
 
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine.engine import Engine
+from reference_impl.engine.stages import stages_for
+from reference_impl.faults.engines import with_fault
+from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import Origin
 from reference_impl.loading.random_weights import random_model
 from reference_impl.model.config import ModelConfig
@@ -44,11 +47,19 @@ def small_config() -> ModelConfig:
     )
 
 
+def engine_of(model: Model, settings: ServerSettings) -> Engine:
+    """An engine of a rung over a model that is loaded already."""
+    stages = stages_for(settings)
+    if settings.fault is not None:
+        _, stages = with_fault(settings.fault, stages)
+    return Engine(model, settings, Origin(None, None), stages)
+
+
 def spoken_codes(settings: ServerSettings) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The codes of the same requests, one after the other and all at once."""
     config = small_config()
     model = random_model(config, torch.device(settings.device), torch.float32, MAX_SEQ_LEN, 256)
-    engine = Engine(model, settings, Origin(None, None))
+    engine = engine_of(model, settings)
     try:
         engine.warm_up()
         text = text_of(FRAMES, config.frame_rate_hz)

@@ -19,6 +19,7 @@ from omni_bench.records.config import (
     LoadConfig,
     SloConfig,
     TargetConfig,
+    is_removed,
 )
 from omni_bench.records.level import Level, level_value
 from omni_bench.report.format import hardware_name
@@ -129,7 +130,8 @@ def as_known_now(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     A default is how a version behaved that did not know the setting yet.
     """
     defaults = schema_defaults()
-    return dict(stored) | {name: defaults[name] for name in now if name not in stored and name in defaults}
+    known = {name: value for name, value in stored.items() if not is_removed(name, value)}
+    return known | {name: defaults[name] for name in now if name not in stored and name in defaults}
 
 
 def order_of(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +174,8 @@ def _group(provenance: Mapping[str, Any], name: str, schema: type, skip: Sequenc
     for field in dataclasses.fields(schema):
         if field.name not in skip:
             found[f"{name}.{field.name}"] = stored.get(field.name, _default(field))
-    return found | {f"{name}.{key}": value for key, value in stored.items() if key not in skip}
+    found |= {f"{name}.{key}": value for key, value in stored.items() if key not in skip}
+    return {key: value for key, value in found.items() if not is_removed(key, value)}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -37,7 +37,7 @@ def level_schedules(load: LoadConfig) -> list[LevelSchedule]:
     if load.arrival == TRACE:
         if load.trace is None:
             raise ConfigError("load.trace is needed for load.arrival=trace: a .jsonl or .csv file of arrivals")
-        offsets_ns = read_trace(Path(load.trace), load.trace_column)
+        offsets_ns = read_trace(Path(load.trace))
         if load.duration_s is not None:
             offsets_ns = tuple(at_ns for at_ns in offsets_ns if at_ns < load.duration_s * 1e9)
         if len(offsets_ns) < 2 or offsets_ns[-1] == 0:

@@ -16,25 +16,26 @@ MAX_TRACE_BYTES = 64 * 2**20
 MAX_TRACE_ROWS = 1_000_000
 MAX_OFFSET_S = 7 * 86400.0
 COLUMNS = ("offset_s", "timestamp", "time_s", "arrival_s")
-"""Where the seconds are looked for, in this order, unless ``load.trace_column`` says."""
+"""Where the seconds are looked for, in this order."""
 
 
-def read_trace(path: Path, column: str | None = None) -> tuple[int, ...]:
+def read_trace(path: Path) -> tuple[int, ...]:
     """The arrivals of a file as ns after the first of them, which is due at once.
 
-    ``.jsonl``: one object a line; anything else: CSV with a line of names. ``column``: the name of the
-    seconds, None for the first of :data:`COLUMNS` that is there. Empty lines are skipped. Raises ConfigError, with
+    ``.jsonl``: one object a line; anything else: CSV with a line of names. The seconds are
+    in the first of :data:`COLUMNS` that is there. Empty lines are skipped. Raises ConfigError, with
     file and line, for what cannot be read, has more than :data:`MAX_TRACE_ROWS` rows or :data:`MAX_TRACE_BYTES`,
     is not in order, is no number of seconds, or has fewer than two different times.
     """
     text = _read(path)
     rows = _json_rows(text, path) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_rows(text, path)
     times: list[float] = []
+    column = None
     for line, row in rows:
         if column is None:
             column = next((name for name in COLUMNS if name in row), None)
             if column is None:
-                raise _error(path, line, f"has none of the columns {', '.join(COLUMNS)}; name it in load.trace_column")
+                raise _error(path, line, f"has none of the columns {', '.join(COLUMNS)}; name one of them so")
         if column not in row:
             raise _error(path, line, f"has no {column!r}; it has {shorten(', '.join(map(str, row)), 120)}")
         at_s = _seconds(row[column])

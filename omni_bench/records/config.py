@@ -122,8 +122,9 @@ class LoadConfig:
     seed: int = key(0, "seed of the arrivals")
     rate_hz: list[float] = key([], "requests per second, one level each; a rate search begins with its one rate")
     ramp: Optional[list[float]] = key(None, "[from, to]: a rate that grows linearly, one level, instead of rate_hz")
-    trace: Optional[str] = key(None, "arrival=trace: a .jsonl or .csv file with a column of seconds")
-    trace_column: Optional[str] = key(None, "name of that column; null: offset_s, timestamp, time_s or arrival_s")
+    trace: Optional[str] = key(
+        None, "arrival=trace: .jsonl or .csv with offset_s, timestamp, time_s or arrival_s (seconds)"
+    )
     duration_s: Optional[float] = key(None, "open_loop: length of a level, instead of requests_per_level")
     max_in_flight: int = key(512, "open loop: a request due beyond this waits, which its queue time shows")
     warmup_requests: int = key(16, "open loop: warm-up requests of a level, at its own rate")
@@ -154,7 +155,6 @@ class AsrConfig:
     model: str = key("auto", "auto, a Whisper name, or a path (whisper: a .pt file, faster_whisper: a folder)")
     device: str = key("auto", "auto, cpu, cuda or cuda:N")
     workers: Optional[int] = key(None, "processes; null: 2 on a CPU, 1 on CUDA")
-    threads_per_worker: int = key(1, "CPU threads of each process")
     batch_size: Optional[int] = key(None, "clips decoded together; null: 8 on a CPU, 16 on CUDA")
     lead_silence_ms: int = key(250, "silence put before each clip")
     tail_silence_ms: int = key(200, "silence put after each clip")
@@ -196,6 +196,21 @@ class RunConfig:
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     reference: ServerSettings = field(default_factory=ServerSettings)
     output: OutputConfig = field(default_factory=OutputConfig)
+
+
+REMOVED_KEYS = {
+    "asr.threads_per_worker": 1,
+    "load.trace_column": None,
+    "reference.buffers": "device",
+    "reference.chunk_growth": "buffered",
+}
+"""Keys of older versions with their defaults, which is how all runs behave now: runs, histories and command lines that
+hold a default are read as if they did not."""
+
+
+def is_removed(name: str, value: Any) -> bool:
+    """Whether ``name`` is a key of older versions and ``value`` its default."""
+    return name in REMOVED_KEYS and value == REMOVED_KEYS[name]
 
 
 DATASET_KINDS = ("bundled", "seed_tts", "huggingface", "random")

@@ -14,7 +14,7 @@ from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
-from omni_bench.records.config import RunConfig
+from omni_bench.records.config import REMOVED_KEYS, RunConfig
 from omni_bench.records.level import Level
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.utterances import score_of
@@ -123,8 +123,12 @@ def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequ
     for override in asr_overrides:
         if "=" not in override or not override.startswith("asr."):
             raise ConfigError(f"{override!r}: judge takes asr.KEY=VALUE only")
+    written = {
+        group: {key: value for key, value in values.items() if f"{group}.{key}" not in REMOVED_KEYS}
+        for group, values in run["provenance"]["config"].items()
+    }
     try:
-        stored = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.create(run["provenance"]["config"]))
+        stored = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.create(written))
     except OmegaConfBaseException as error:
         raise StoreError(f"{folder.run_json}: provenance.config: {explain(error)}") from None
     try:

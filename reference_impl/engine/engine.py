@@ -115,7 +115,6 @@ class Engine(EngineLike):
             "max_batch": self.settings.max_batch,
             "deterministic": self.settings.deterministic,
             "graphs": self.settings.graphs,
-            "buffers": self.settings.buffers,
             "fault": self.fault,
         }
 

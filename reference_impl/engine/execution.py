@@ -1,9 +1,8 @@
-"""The execution ladder: batches that run a step in other ways (``reference.graphs``, ``reference.buffers``).
+"""The execution ladder: batches that run a step in other ways (``reference.graphs``).
 
-One result, rising speed: codes through the host at every draw (what servers did first);
-everything on the device; the two halves of a layer compiled by torch.compile; the code
-predictor and the talker in one CUDA graph each; the whole step in one graph of fused kernels
-(``cuda/``). Everything but the last keeps PyTorch's kernels.
+One result, rising speed: the two halves of a layer compiled by torch.compile; the code predictor and
+the talker in one CUDA graph each; the whole step in one graph of fused kernels (``cuda/``).
+Everything but the last keeps PyTorch's kernels.
 """
 
 from __future__ import annotations
@@ -19,30 +18,7 @@ from reference_impl.loading.checkpoint import Model
 from reference_impl.model.kv_cache import CacheView
 from reference_impl.model.layers import DecoderLayer, attend, rotate
 from reference_impl.model.predictor_strategies import bucket
-from reference_impl.model.sampling import Draw
 from reference_impl.settings import ServerSettings
-
-
-class ThroughHost:
-    """A draw whose ids visit the host before they are used."""
-
-    def __init__(self, draw: Draw):
-        self._draw = draw
-
-    def __call__(self, logits: Tensor, uniforms: Tensor) -> Tensor:
-        """See :class:`Draw`."""
-        return self._draw(logits, uniforms).cpu().to(logits.device)
-
-
-class HostRoundtripBatch(DecodeBatch):
-    """Every id goes to the host and back as soon as it is drawn, and so does the talker's state at each frame."""
-
-    def __init__(self, model: Model, settings: ServerSettings, max_frames: int, pad: Tensor | None = None):
-        super().__init__(model, settings, max_frames, pad)
-        self._draw_code0, self._draw_rest = ThroughHost(self._draw_code0), ThroughHost(self._draw_rest)
-
-    def _next_inputs(self, codes: Tensor, slots: slice) -> Tensor:
-        return super()._next_inputs(codes, slots).cpu().to(codes.device)
 
 
 class CompiledBatch(DecodeBatch):

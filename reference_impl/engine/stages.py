@@ -1,4 +1,4 @@
-"""Which stages an engine runs: what ``reference.graphs`` and ``reference.buffers`` choose, or what it is handed."""
+"""Which stages an engine runs: what ``reference.graphs`` chooses, or what it is handed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from omni_bench.errors import ConfigError
 from reference_impl.engine.chunking import ChunkSchedule
 from reference_impl.engine.code2wav_worker import AudioWorker
 from reference_impl.engine.decode_batch import DecodeBatch
-from reference_impl.engine.execution import CompiledBatch, HostRoundtripBatch, StageGraphBatch
+from reference_impl.engine.execution import CompiledBatch, StageGraphBatch
 from reference_impl.loading.checkpoint import Model
-from reference_impl.settings import BUFFERS, CODE2WAV_GRAPHS, GRAPHS, ServerSettings
+from reference_impl.settings import CODE2WAV_GRAPHS, GRAPHS, ServerSettings
 
 NewBatch = Callable[[Model, ServerSettings, int, Tensor | None], DecodeBatch]
 NewWorker = Callable[[Model, int, Callable[[Exception], None]], AudioWorker]
@@ -25,7 +25,7 @@ NewSchedule = Callable[[ServerSettings, float], ChunkSchedule]
 def chunk_schedule(settings: ServerSettings, frame_s: float) -> ChunkSchedule:
     """When the chunks of one request leave; ``frame_s``: audio of a frame."""
     # where a chunk ends must not depend on the pace: a sample's rounding does on the chunk it is in
-    growth = "double" if settings.deterministic else settings.chunk_growth
+    growth = "double" if settings.deterministic else "buffered"
     return ChunkSchedule(settings.first_chunk_frames, settings.chunk_frames, frame_s, growth)
 
 
@@ -51,15 +51,6 @@ def batch_stage(settings: ServerSettings) -> NewBatch:
     """What steps the batch. Raises ConfigError for settings that do not go together."""
     if settings.graphs not in GRAPHS:
         raise ConfigError(f"reference.graphs={settings.graphs!r} is unknown; valid: {', '.join(GRAPHS)}")
-    if settings.buffers not in BUFFERS:
-        raise ConfigError(f"reference.buffers={settings.buffers!r} is unknown; valid: {', '.join(BUFFERS)}")
-    if settings.buffers == "host_roundtrip":
-        if settings.graphs != "off":
-            raise ConfigError(
-                f"reference.buffers=host_roundtrip waits for the host at every draw, which a graph cannot: "
-                f"reference.graphs={settings.graphs!r} needs buffers=device"
-            )
-        return HostRoundtripBatch
     if settings.graphs == "full_step":
         if not torch.cuda.is_available():
             raise ConfigError(

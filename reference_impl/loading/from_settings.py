@@ -25,7 +25,7 @@ from reference_impl.model.layers import counts_operations
 from reference_impl.model.predictor_strategies import STRATEGIES
 from reference_impl.model.presets import PRESETS
 from reference_impl.model.transfers import use_device
-from reference_impl.settings import BUNDLED, CHUNK_GROWTHS, DTYPES, ServerSettings
+from reference_impl.settings import BUNDLED, DTYPES, ServerSettings
 
 MAX_FRAMES = 2048  # 164 s: the most one request may speak
 RANDOM_WEIGHTS = (
@@ -45,16 +45,12 @@ class Origin:
 def load_weights(settings: ServerSettings) -> tuple[Model, Origin]:
     """Load a checkpoint, or make random weights.
 
-    Raises ConfigError for an unknown preset, device, dtype, strategy or growth of chunks and
-    CheckpointError for weights that cannot be loaded.
+    Raises ConfigError for an unknown preset, device, dtype or strategy, CheckpointError for weights that do not load.
     """
     if settings.preset not in PRESETS:
         raise ConfigError(f"reference.preset={settings.preset!r} is unknown; valid: {', '.join(PRESETS)}")
     if settings.predictor not in STRATEGIES:
         raise ConfigError(f"reference.predictor={settings.predictor!r} is unknown; valid: {', '.join(STRATEGIES)}")
-    if settings.chunk_growth not in CHUNK_GROWTHS:
-        growth, valid = settings.chunk_growth, ", ".join(CHUNK_GROWTHS)
-        raise ConfigError(f"reference.chunk_growth={growth!r} is unknown; valid: {valid}")
     device = resolve_device(settings.device)
     use_device(device)
     # float32 must mean float32: with TF32 convolutions a streamed sample differs from the whole decode by 1e-3

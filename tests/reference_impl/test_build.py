@@ -16,7 +16,6 @@ from reference_impl.settings import ServerSettings
         ({"device": "tpu9"}, ConfigError, "valid: auto, cpu"),
         ({"dtype": "int4"}, ConfigError, "valid: auto, float32"),
         ({"predictor": "graph"}, ConfigError, "valid: kv_cache, reprefill, fixed_window"),
-        ({"chunk_growth": "triple"}, ConfigError, "valid: buffered, double"),
         ({"preset": "qwen3_tts_0_6b"}, CheckpointError, "no weights of qwen3_tts_0_6b come with this package"),
         ({"checkpoint": "/no/such/folder"}, CheckpointError, "no such folder"),
     ],

@@ -29,12 +29,12 @@ def resolve_engine(
     return resolve_judge(asr.model, asr.device, language, download=download, say=say)
 
 
-def load_engine(spec: JudgeSpec, settings: JudgeSettings, threads: int) -> LoadedJudge:
+def load_engine(spec: JudgeSpec, settings: JudgeSettings) -> LoadedJudge:
     """The judge of ``spec`` with its weights. Raises AccuracyError."""
     if spec.engine == FASTER_WHISPER:
         from omni_bench.accuracy.asr.faster_whisper import load_faster_judge
 
-        return load_faster_judge(spec, settings, threads)
+        return load_faster_judge(spec, settings)
     from omni_bench.accuracy.asr.openai_whisper import load_judge
 
     return load_judge(spec, settings)

@@ -25,7 +25,7 @@ from omni_bench.accuracy.asr.clips import (
     with_silence,
 )
 from omni_bench.accuracy.asr.openai_whisper import join_windows, token_cap
-from omni_bench.accuracy.asr.settings import JudgeSettings, on_cuda
+from omni_bench.accuracy.asr.settings import THREADS_PER_WORKER, JudgeSettings, on_cuda
 from omni_bench.accuracy.asr.weights.files import verify_sha256
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.accuracy.asr.weights.resolve_faster import INSTALL, model_files
@@ -134,8 +134,8 @@ class FasterJudge:
         return text.strip(), len(tokens), logprob, min(segment.no_speech_prob for segment in segments)
 
 
-def load_faster_judge(spec: JudgeSpec, settings: JudgeSettings, threads: int) -> FasterJudge:
-    """Load the weights of ``spec``, checking their hash; ``threads``: of one process on the CPU.
+def load_faster_judge(spec: JudgeSpec, settings: JudgeSettings) -> FasterJudge:
+    """Load the weights of ``spec``, checking their hash.
 
     Raises AccuracyError if faster-whisper is not installed or cannot load them.
     """
@@ -159,7 +159,7 @@ def load_faster_judge(spec: JudgeSpec, settings: JudgeSettings, threads: int) ->
             device="cuda" if cuda else "cpu",
             device_index=int(spec.device.partition(":")[2] or 0) if cuda else 0,
             compute_type="float16" if cuda else "float32",
-            cpu_threads=threads,
+            cpu_threads=THREADS_PER_WORKER,
             local_files_only=True,
             files=files,
         )

@@ -21,7 +21,7 @@ import numpy as np
 
 from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, AsrClip, Transcript, clip_duration_s, longest_clip_s
 from omni_bench.accuracy.asr.engines import resolve_engine
-from omni_bench.accuracy.asr.settings import judge_settings, on_cuda
+from omni_bench.accuracy.asr.settings import THREADS_PER_WORKER, judge_settings, on_cuda
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.accuracy.asr.worker import clip_to_json, spec_to_json
 from omni_bench.errors import AccuracyError
@@ -87,7 +87,7 @@ def transcribe(
         window_s=longest_clip_s(WHISPER_WINDOW_S, settings.silence_s),
     )
     count = asr.workers or (WORKERS_CUDA if on_cuda(spec.device) else WORKERS_CPU)
-    setup = {"spec": spec_to_json(spec), "settings": asdict(settings), "threads": asr.threads_per_worker}
+    setup = {"spec": spec_to_json(spec), "settings": asdict(settings)}
     with tempfile.TemporaryDirectory(prefix="omni-bench-judge-") as folder:
         requests = [_request(number, batch, clips, Path(folder)) for number, batch in enumerate(batches)]
         with _Pool(min(count, len(batches)), setup, Path(folder)) as pool:
@@ -150,7 +150,7 @@ class _Pool:
         self._workers: list[_Worker] = []
         try:
             for number in range(count):
-                self._workers.append(_Worker(setup["threads"], folder / f"worker-{number}.log"))
+                self._workers.append(_Worker(folder / f"worker-{number}.log"))
         except OSError as error:
             self._stop()
             raise AccuracyError(f"cannot start a judging process: {error}") from error
@@ -206,9 +206,9 @@ class _Pool:
 class _Worker:
     """One ``omni_bench.accuracy.asr.worker`` process. Its standard error goes to ``log``."""
 
-    def __init__(self, threads: int, log: Path) -> None:
+    def __init__(self, log: Path) -> None:
         self._log = log
-        env = child_env(**dict.fromkeys(THREAD_VARIABLES, str(threads)))
+        env = child_env(**dict.fromkeys(THREAD_VARIABLES, str(THREADS_PER_WORKER)))
         with log.open("wb") as stderr:
             self._process = start(WORKER_COMMAND, stderr=stderr, env=env)
 

@@ -8,6 +8,7 @@ from omni_bench.errors import ConfigError
 from omni_bench.records.config import AsrConfig
 
 BATCH_CPU, BATCH_CUDA = 8, 16
+THREADS_PER_WORKER = 1  # on a CPU: more processes gain more than more threads
 MAX_SILENCE_MS = 5000  # before as after: more would eat into Whisper's 30 s window
 
 

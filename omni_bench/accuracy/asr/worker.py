@@ -1,6 +1,6 @@
 """A judging process: ``python -m omni_bench.accuracy.asr.worker``, driven by :mod:`omni_bench.accuracy.asr.pool`.
 
-It speaks JSON lines. In: first the set-up (``spec``, ``settings``, ``threads``), then batches
+It speaks JSON lines. In: first the set-up (``spec``, ``settings``), then batches
 (``batch``, ``language``, ``clips``). Out: one ``ready`` line, then ``batch`` and ``transcripts`` for each
 batch, or one ``error`` line and exit code 3. Standard input at its end means that the parent
 has finished or died: the process ends at once, in the middle of a batch too.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from omni_bench.accuracy.asr.clips import AsrClip
-from omni_bench.accuracy.asr.settings import JudgeSettings
+from omni_bench.accuracy.asr.settings import THREADS_PER_WORKER, JudgeSettings
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.errors import OmniBenchError
 
@@ -43,8 +43,8 @@ def _serve(requests: queue.Queue[str], replies: TextIO) -> None:
 
     from omni_bench.accuracy.asr.engines import load_engine
 
-    torch.set_num_threads(setup["threads"])
-    judge = load_engine(spec_from_json(setup["spec"]), JudgeSettings(**setup["settings"]), setup["threads"])
+    torch.set_num_threads(THREADS_PER_WORKER)
+    judge = load_engine(spec_from_json(setup["spec"]), JudgeSettings(**setup["settings"]))
     _send(replies, {"ready": True})
     while True:
         request = json.loads(requests.get())

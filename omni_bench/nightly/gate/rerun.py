@@ -12,6 +12,7 @@ from pathlib import Path
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
+from omni_bench.records.config import REMOVED_KEYS
 from omni_bench.terminal import say_aside
 
 OUT = "{out}"
@@ -30,7 +31,9 @@ def rerun_command(stored: Sequence[str], out: Path, custom: str | None) -> list[
         return [word.replace(OUT, str(out)) for word in words]
     if list(stored[:2]) != ["omni-bench", "run"]:
         raise ConfigError(f"the run was made by {shlex.join(stored) or 'an unknown command'}; give --rerun a COMMAND")
-    kept = [word for word in stored[2:] if not word.startswith(("hydra.run.dir=", "hydra.sweep"))]
+    removed = (f"{name}={'null' if default is None else default}" for name, default in REMOVED_KEYS.items())
+    left_out = ("hydra.run.dir=", "hydra.sweep", *removed)
+    kept = [word for word in stored[2:] if not word.startswith(left_out)]
     if {"-m", "--multirun"} & set(kept):
         raise ConfigError(
             "the run was one of a multirun, whose command line is not that of one run; give --rerun a COMMAND"

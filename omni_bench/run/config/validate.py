@@ -25,9 +25,7 @@ from omni_bench.run.config.validate_target import validate_target
 from reference_impl.faults.catalogue import FAULTS, slow_percent
 from reference_impl.model.presets import PRESETS
 from reference_impl.settings import (
-    BUFFERS,
     BUNDLED,
-    CHUNK_GROWTHS,
     DTYPES,
     GRAPHS,
     MAX_CHAT_TOKEN_MS,
@@ -134,7 +132,6 @@ def _asr(asr: AsrConfig) -> None:
     device("asr.device", asr.device)
     if asr.workers is not None:
         _at_least("asr.workers", asr.workers, 1)
-    _at_least("asr.threads_per_worker", asr.threads_per_worker, 1)
     judge_settings(asr, asr.device)
     if not 0 <= asr.wer_limit <= 1:
         raise ConfigError(f"asr.wer_limit={asr.wer_limit}: a share from 0 to 1 (0.15 is 15 %)")
@@ -162,7 +159,6 @@ def _reference(reference: ServerSettings) -> None:
             f"reference.first_chunk_frames={reference.first_chunk_frames}: "
             f"at most reference.chunk_frames={reference.chunk_frames}"
         )
-    choice("reference.chunk_growth", reference.chunk_growth, CHUNK_GROWTHS)
     for key in ("temperature", "predictor_temperature"):
         value = getattr(reference, key)
         if value is not None and not (math.isfinite(value) and value >= 0):
@@ -179,7 +175,6 @@ def _reference(reference: ServerSettings) -> None:
         _positive("reference.repetition_penalty", reference.repetition_penalty)
     choice("reference.predictor", reference.predictor, PREDICTOR_STRATEGIES)
     choice("reference.graphs", reference.graphs, GRAPHS)
-    choice("reference.buffers", reference.buffers, BUFFERS)
     check_engine_process(reference.engine_process)
     if not (math.isfinite(reference.chat_token_ms) and 0 <= reference.chat_token_ms <= MAX_CHAT_TOKEN_MS):
         raise ConfigError(f"reference.chat_token_ms={reference.chat_token_ms}: 0 to {MAX_CHAT_TOKEN_MS:g} ms a token")

@@ -6,7 +6,7 @@ import pytest
 import run_factory as runs
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.keys import differences, shown, versions_of
+from omni_bench.compare.keys import as_known_now, comparability_keys, differences, shown, versions_of
 from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.errors import ComparabilityError
 
@@ -131,3 +131,13 @@ def test_differences_of_plain_mappings():
     found = differences({"a": 1, "b": [1], "c": None}, {"a": 1, "b": [2], "d": 3})
     assert [(one.name, one.before, one.after) for one in found] == [("b", [1], [2]), ("d", None, 3)]
     assert shown("ab" * 32) == "abababababab" and shown("text") == "text" and shown({"b": 1}) == '{"b": 1}'
+
+
+def test_a_key_that_is_gone_counts_as_its_default():
+    old, now = runs.make_run(), runs.make_run()
+    old["provenance"]["config"].setdefault("load", {})["trace_column"] = None
+    assert comparability_keys(old) == comparability_keys(now)
+    old["provenance"]["config"]["load"]["trace_column"] = "when"
+    assert differences(comparability_keys(now), comparability_keys(old))[0].name == "load.trace_column"
+    assert as_known_now({"reference.buffers": "device"}, {}) == {}
+    assert as_known_now({"reference.buffers": "host_roundtrip"}, {}) != {}

@@ -25,13 +25,6 @@ def test_json_lines_and_csv_give_the_same_arrivals(tmp_path):
     assert read_trace(write(tmp_path, "a.csv", rows)) == GOOD_NS
 
 
-def test_the_column_can_be_named(tmp_path):
-    path = write(tmp_path, "a.csv", "offset_s,when\n9,0\n8,0.25\n")
-    assert read_trace(path, "when") == (0, 250_000_000)
-    with pytest.raises(ConfigError, match=r"a\.csv, line 2: has no 'then'; it has offset_s, when"):
-        read_trace(path, "then")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -128,7 +128,7 @@ def test_chunks_start_small_and_grow_to_the_steady_size(engine, monkeypatch):
     sizes = [c.frames for c in spoken.chunks]
     assert (sizes[0], sum(sizes)) == (1, spoken.end.frames)
     assert max(sizes) <= 8
-    doubling = replace(engine.settings, chunk_growth="double")
+    doubling = replace(engine.settings, deterministic=True)
     monkeypatch.setattr(engine, "_new_schedule", partial(chunk_schedule, doubling, 0.08))
     doubled = speak(engine, request(0))[0]
     sizes = [c.frames for c in doubled.chunks]

@@ -17,7 +17,7 @@ from reference_impl.settings import ServerSettings
 
 # chunks of 1, 2, 4, 8 frames and a last one
 FRAMES = 17
-SETTINGS = ServerSettings(max_batch=3, max_seq_len=96, deterministic=True, device="cpu", chunk_growth="double")
+SETTINGS = ServerSettings(max_batch=3, max_seq_len=96, deterministic=True, device="cpu")
 TEXTS = ("The train leaves in the morning.", "Please turn the music down.", "She bought some apples.")
 REFERENCES = ("An owl sat there.", "Seven boats left.", "My uncle sings.")
 

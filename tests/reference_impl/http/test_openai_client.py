@@ -99,7 +99,7 @@ async def test_errors_have_the_shape_the_package_expects(speech):
 async def test_the_bundled_voice_streams_to_the_openai_package():
     """The product itself, no stand-in: chunks arrive one by one and are the whole file's samples."""
     # where chunks are cut depends on the clock otherwise, and with it the rounding of a sample
-    engine = build_engine(ServerSettings(max_batch=2, device="cpu", chunk_growth="double"))
+    engine = build_engine(ServerSettings(max_batch=2, device="cpu", deterministic=True))
     runner = web.AppRunner(create_app(engine))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

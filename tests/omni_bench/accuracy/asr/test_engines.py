@@ -25,11 +25,11 @@ def test_the_kind_decides_who_looks_for_the_weights(monkeypatch):
 def test_the_spec_decides_who_loads_them(monkeypatch):
     settings = JudgeSettings(1, 0, 0)
     monkeypatch.setattr(openai_whisper, "load_judge", lambda spec, given: ("openai", given))
-    monkeypatch.setattr(faster_whisper, "load_faster_judge", lambda spec, given, threads: ("faster", given, threads))
+    monkeypatch.setattr(faster_whisper, "load_faster_judge", lambda spec, given: ("faster", given))
     spec = JudgeSpec("m", "path", "o", (), "0" * 64, "cpu", 30.0)
-    assert engines.load_engine(spec, settings, 3) == ("openai", settings)
+    assert engines.load_engine(spec, settings) == ("openai", settings)
     faster = JudgeSpec("m", "path", "o", (), "0" * 64, "cpu", 30.0, FASTER_WHISPER)
-    assert engines.load_engine(faster, settings, 3) == ("faster", settings, 3)
+    assert engines.load_engine(faster, settings) == ("faster", settings)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ASR_KINDS if kind != "none"])

@@ -129,16 +129,16 @@ def spec_in(folder, device, parts=1):
 
 
 def test_the_model_is_asked_for_the_device_and_its_type(library, tmp_path):
-    load_faster_judge(spec_in(tmp_path, "cpu"), SETTINGS, 3)
-    load_faster_judge(spec_in(tmp_path, "cuda:1"), SETTINGS, 3)
+    load_faster_judge(spec_in(tmp_path, "cpu"), SETTINGS)
+    load_faster_judge(spec_in(tmp_path, "cuda:1"), SETTINGS)
     (where, cpu), (_, cuda) = library.made
     assert where == (str(tmp_path),) and cpu["files"] is None and cpu["local_files_only"]
-    assert (cpu["device"], cpu["compute_type"], cpu["cpu_threads"]) == ("cpu", "float32", 3)
+    assert (cpu["device"], cpu["compute_type"], cpu["cpu_threads"]) == ("cpu", "float32", 1)
     assert (cuda["device"], cuda["device_index"], cuda["compute_type"]) == ("cuda", 1, "float16")
 
 
 def test_a_model_in_parts_is_joined_in_memory(library, tmp_path):
-    load_faster_judge(spec_in(tmp_path, "cpu", parts=2), SETTINGS, 1)
+    load_faster_judge(spec_in(tmp_path, "cpu", parts=2), SETTINGS)
     files = library.made[0][1]["files"]
     assert files["model.bin"] == b"weights 0;weights 1;" and files["config.json"] == b"config.json"
 
@@ -147,10 +147,10 @@ def test_weights_that_changed_and_a_library_that_is_gone(library, monkeypatch, t
     spec = spec_in(tmp_path, "cpu")
     spec.paths[0].write_text("other")
     with pytest.raises(AccuracyError, match="The file changed"):
-        load_faster_judge(spec, SETTINGS, 1)
+        load_faster_judge(spec, SETTINGS)
     monkeypatch.setitem(sys.modules, "faster_whisper", None)
     with pytest.raises(AccuracyError, match=r"pip install 'omni-bench\[faster-whisper\]'"):
-        load_faster_judge(spec, SETTINGS, 1)
+        load_faster_judge(spec, SETTINGS)
 
 
 @pytest.mark.slow

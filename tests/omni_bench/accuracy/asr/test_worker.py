@@ -51,7 +51,7 @@ def test_a_judge_that_cannot_be_loaded_is_reported_in_one_line(decoys, worker, t
     path = tmp_path / "a.pt"
     path.write_bytes(b"not the file that was promised")
     spec = JudgeSpec("a", "path", str(path), (path,), "0" * 64, "cpu", 30.0)
-    setup = {"spec": spec_to_json(spec), "settings": SETTINGS, "threads": 1}
+    setup = {"spec": spec_to_json(spec), "settings": SETTINGS}
     worker.stdin.write(json.dumps(setup).encode() + b"\n")
     worker.stdin.flush()
     reply = json.loads(worker.stdout.readline())
@@ -65,7 +65,7 @@ def test_a_worker_ends_in_the_middle_of_a_batch_too(worker, tmp_path):
         pytest.skip("no package with tiny.en is installed")
     path = tmp_path / "long.pcm"
     path.write_bytes(bytes(2 * 16000 * 1700))  # half an hour: minutes of work
-    setup = {"spec": spec_to_json(resolve_judge("tiny.en", "cpu")), "settings": SETTINGS, "threads": 1}
+    setup = {"spec": spec_to_json(resolve_judge("tiny.en", "cpu")), "settings": SETTINGS}
     batch = {"batch": 0, "language": "en", "clips": [clip_to_json(AsrClip("long", path, 16000))]}
     for message in (setup, batch):
         worker.stdin.write(json.dumps(message).encode() + b"\n")

@@ -12,7 +12,7 @@ from omni_bench.nightly.gate.rerun import rerun_command, run_again
 from omni_bench.nightly.history.records import Role
 from omni_bench.records.run_folder import RunFolder
 
-STORED = ("omni-bench", "run", "scenario=smoke", "hydra.run.dir=/old", "client.voice=it's")
+STORED = ("omni-bench", "run", "scenario=smoke", "hydra.run.dir=/old", "client.voice=it's", "load.trace_column=null")
 
 
 def test_the_stored_command_in_another_folder(tmp_path):

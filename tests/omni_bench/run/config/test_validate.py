@@ -140,7 +140,6 @@ CASES = [
     (["asr.model=''"], "asr.model=''"),
     (["asr.device=gpu"], "asr.device='gpu'; valid: auto, cpu, cuda, cuda:N"),
     (["asr.workers=0"], "asr.workers=0: at least 1"),
-    (["asr.threads_per_worker=0"], "asr.threads_per_worker=0"),
     (["asr.batch_size=0"], "asr.batch_size=0: at least 1"),
     (["asr.lead_silence_ms=-1"], "asr.lead_silence_ms=-1"),
     (["asr.tail_silence_ms=-1"], "asr.tail_silence_ms=-1"),

@@ -10,7 +10,6 @@ from small_model import FRAMES, enter, needs_cuda, pad_vector, settings, small_m
 from omni_bench.errors import ConfigError
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.stages import batch_stage
-from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
 from reference_impl.engine.cuda.batch import FullStepBatch
@@ -123,8 +122,3 @@ def test_more_rows_than_kernels_is_refused() -> None:
     model = small_model()
     with pytest.raises(ConfigError, match="max_batch=33"):
         FullStepBatch(model, settings(33), FRAMES, pad_vector(model))
-
-
-def test_round_trips_and_graphs_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="buffers=device"):
-        batch_stage(ServerSettings(graphs="full_step", buffers="host_roundtrip"))
