@@ -86,7 +86,7 @@ def speak_as_teacher(sentences: list[tuple[str, str]], model: Path, voice: int) 
     """All sentences as the training audio has them."""
     from hibari import Hibari
 
-    from reference_impl.prompt.text import spoken_form
+    from reference_impl.prompt.text.spoken import spoken_form
     from reference_impl.training.teacher import Teacher, prepare_teacher
 
     if not model.exists():

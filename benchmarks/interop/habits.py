@@ -18,8 +18,8 @@ from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import READ_BUFFER_BYTES
 from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.load.closed_loop import run_closed_loop
 from omni_bench.load.events import LevelJob
+from omni_bench.load.loops import run_closed_loop
 from omni_bench.load.runner import make_job
 from omni_bench.records.config import ClientConfig
 from omni_bench.records.plan import LevelPlan, PlannedRequest

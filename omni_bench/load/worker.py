@@ -32,7 +32,6 @@ from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.load.closed_loop import ClosedLoopResult, run_closed_loop
 from omni_bench.load.events import (
     LevelDone,
     LevelJob,
@@ -45,7 +44,7 @@ from omni_bench.load.events import (
     write_message,
 )
 from omni_bench.load.lag import LagSampler
-from omni_bench.load.open_loop import OpenLoopResult, run_open_loop
+from omni_bench.load.loops import LoopResult, run_closed_loop, run_open_loop
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.recording import unsent_timeline
@@ -154,9 +153,7 @@ class LevelRun:
             async with self._abort.deadline(self._job.options.connect_timeout_s):
                 await warm_pool(session, self._job.health_url, self._connections)
 
-    async def _phase(
-        self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]
-    ) -> ClosedLoopResult | OpenLoopResult:
+    async def _phase(self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]) -> LoopResult:
         concurrency, max_in_flight = self._job.plan.concurrency, self._job.plan.max_in_flight
 
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
@@ -178,7 +175,7 @@ class LevelRun:
             self._events.put(RequestFinished(self._without_key(timeline)))
             return timeline
 
-        result: ClosedLoopResult | OpenLoopResult
+        result: LoopResult
         if isinstance(concurrency, Rate):
             if max_in_flight is None:
                 raise ValueError(f"the plan of {concurrency} has no max_in_flight")

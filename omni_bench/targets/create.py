@@ -7,13 +7,14 @@ from pathlib import Path
 from omni_bench.errors import choice
 from omni_bench.plugins import Registry
 from omni_bench.records.config import RunConfig
-from omni_bench.targets import command, external, reference, sglang_omni, vllm_omni
+from omni_bench.targets import command, external, named_servers, reference
 from omni_bench.targets.base import Target, TargetKind
 from omni_bench.targets.chaos import ChaosTarget
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 
 CHAOS_LOG = "chaos.log"
-BUILT_IN = (reference.TARGET, external.TARGET, command.TARGET, vllm_omni.TARGET, sglang_omni.TARGET)
+NAMED = (named_servers.VLLM_OMNI, named_servers.SGLANG_OMNI)
+BUILT_IN = (reference.TARGET, external.TARGET, command.TARGET, *NAMED)
 TARGETS = Registry("omni_bench.targets", TargetKind, {kind.name: kind for kind in BUILT_IN})
 
 

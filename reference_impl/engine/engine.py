@@ -35,9 +35,12 @@ from reference_impl.engine_api import (
 )
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import MAX_FRAMES, Origin, describe_weights
+from reference_impl.model.config import TextConfig
 from reference_impl.model.sampling import request_uniforms, segment_uniform
 from reference_impl.model.transfers import use_device
-from reference_impl.prompt.for_model import prompt_builder
+from reference_impl.prompt.builder import PromptBuilder
+from reference_impl.prompt.characters import CharPrompts
+from reference_impl.prompt.released import ReleasedPrompts
 from reference_impl.settings import ServerSettings
 
 log = logging.getLogger("reference_impl.engine.engine")
@@ -285,3 +288,10 @@ class Engine(EngineLike):
             state.emit(event)
 
         self._speak(state, AudioJob(state.stream, on_event, codes, end))
+
+
+def prompt_builder(model: Model) -> PromptBuilder:
+    """The text side that a checkpoint's configuration asks for."""
+    if isinstance(model.config.text, TextConfig):
+        return CharPrompts(model.config.text, model.talker, model.device)
+    return ReleasedPrompts(model)

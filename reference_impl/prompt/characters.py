@@ -16,7 +16,8 @@ from reference_impl.engine_api import Capabilities, RequestRejected, SpeechReque
 from reference_impl.model.config import TextConfig
 from reference_impl.model.talker import Talker
 from reference_impl.prompt.builder import TalkerPrompt
-from reference_impl.prompt.text import split_sentences, spoken_form
+from reference_impl.prompt.text.split import split_sentences
+from reference_impl.prompt.text.spoken import spoken_form
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
-"""Training the tiny voice: corpus, teacher synthesis, codec, language model, evaluation, export.
+"""Training the tiny voice: corpus, teacher synthesis, codec, language model, export.
 
-One command each: ``python -m reference_impl.training.corpus | synthesise | codec | lm |
-evaluate | export``; ``python -m reference_impl.training.all`` runs what needs a GPU within a time
-budget. Needs the extra ``train``.
+Two commands: ``python -m reference_impl.training.corpus`` makes the text, ``python -m reference_impl.training.all`` the
+rest within a time budget.
 """

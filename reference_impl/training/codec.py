@@ -1,7 +1,5 @@
 """Train the codec: fit an encoder to a checkpoint's code space, then on teacher audio, then with the decoder.
 
-    python -m reference_impl.training.codec --state STATE --corpus corpus.npz.xz --base CHECKPOINT [--budget-s 300]
-
 Stages, each resumable: ``fit`` (encoder against known codes), ``encoder`` (encoder through the
 frozen decoder, so that the codes are those that sound best), ``together`` (encoder and decoder,
 with the imaging lines penalised). Codebooks and with them the meaning of the codes stay those
@@ -11,7 +9,6 @@ is no checkpoint to start from.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from pathlib import Path
@@ -155,26 +152,3 @@ def _pairs(state: Path, corpus: Path, base: Path, count: int, device: torch.devi
         if len(z["samples"]) != len(z["codes"]):
             raise DatasetError(f"{path}: {len(z['samples'])} frames of samples but {len(z['codes'])} of codes")
         return torch.from_numpy(z["samples"]).to(device), torch.from_numpy(z["codes"]).to(device)
-
-
-def main() -> None:
-    """Command line; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True, help="checkpoint whose code space is kept")
-    parser.add_argument("--fit-s", type=float, default=50)
-    parser.add_argument("--encoder-s", type=float, default=120)
-    parser.add_argument("--together-s", type=float, default=130)
-    parser.add_argument("--joint-s", type=float, default=600)
-    parser.add_argument("--scratch", action="store_true", help="train everything anew; --base gives the shapes only")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    budgets = {"fit": args.fit_s, "encoder": args.encoder_s, "together": args.together_s, "joint": args.joint_s}
-    device = pick_device(args.device)
-    train_codec(args.state, args.corpus, args.base, budgets, device=device, scratch=args.scratch, seed=args.seed)
-
-
-if __name__ == "__main__":
-    main()

@@ -27,7 +27,7 @@ import numpy as np
 from omni_bench.errors import DatasetError
 from reference_impl.model.config import TextConfig
 from reference_impl.prompt.characters import CharTokenizer
-from reference_impl.prompt.text import spoken_form
+from reference_impl.prompt.text.spoken import spoken_form
 from reference_impl.training import free_texts
 from reference_impl.training.sentences import MAX_CHARS, Chooser, excluded_keys
 from reference_impl.training.slots import LISTS, WordPool

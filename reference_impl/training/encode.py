@@ -1,14 +1,11 @@
 """Codes of the teacher audio: every finished chunk through the trained encoder.
 
-    python -m reference_impl.training.encode --state STATE --base CHECKPOINT
-
 ``cNNNN.codes`` files (NumPy, int16 [frames, 16]) appear beside the chunk tables; existing ones
 are kept.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +18,7 @@ from omni_bench.errors import CheckpointError
 from reference_impl.model.config import config_from_json
 from reference_impl.training.codec_model import to_wave
 from reference_impl.training.codec_trainer import Codec, autocast
-from reference_impl.training.state import load_state, pick_device
+from reference_impl.training.state import load_state
 from reference_impl.training.synthesise import finished_chunks, read_audio, read_info
 
 READ_AHEAD = 4  # chunks read from disk while the device works
@@ -89,19 +86,3 @@ def encode_new(codec: Codec, folder: Path, device: torch.device, deadline: float
                 partial.replace(codes_path(folder, name))
                 count += 1
     return count
-
-
-def main() -> None:
-    """Command line; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--device", default="auto")
-    args = parser.parse_args()
-    device = pick_device(args.device)
-    count = encode_new(load_codec(args.state, args.base, device), args.state / "audio", device)
-    print(f"{count} chunks encoded")
-
-
-if __name__ == "__main__":
-    main()

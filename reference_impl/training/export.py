@@ -1,7 +1,5 @@
 """Write a checkpoint folder from the latest training states.
 
-    python -m reference_impl.training.export --state STATE --base CHECKPOINT --out FOLDER
-
 Talker and code predictor are the averaged weights, Code2Wav the trained decoder; what has not
 been trained yet is the base checkpoint's. float16, released tensor names, ``config.json`` and a
 model card. The encoder is written beside it (``encoder.safetensors`` in STATE), since more
@@ -10,9 +8,10 @@ training needs it and speaking does not.
 
 from __future__ import annotations
 
-import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -20,16 +19,15 @@ from safetensors.torch import save_file
 from reference_impl.model.config import ModelConfig, config_from_json
 from reference_impl.training.encode import load_codec
 from reference_impl.training.lm_model import LanguageModel
-from reference_impl.training.model_card import model_card
 from reference_impl.training.released import load_base, write_checkpoint
 from reference_impl.training.sentences import MAX_CHARS
 from reference_impl.training.state import load_state
 
 
-def export(state: Path, base: Path, out: Path, max_chars: int | None = None) -> ModelConfig:
-    """Write ``out``; returns its configuration. ``max_chars``: the longest segment (None: that of the corpus)."""
+def export(state: Path, base: Path, out: Path) -> ModelConfig:
+    """Write ``out``; returns its configuration."""
     config = config_from_json(base / "config.json")
-    config = replace(config, text=replace(config.text, max_chars=max_chars or MAX_CHARS))
+    config = replace(config, text=replace(config.text, max_chars=MAX_CHARS))
     cpu = torch.device("cpu")
     known = load_base(base)
     talker, predictor, code2wav = known.talker, known.predictor, known.code2wav
@@ -52,17 +50,52 @@ def export(state: Path, base: Path, out: Path, max_chars: int | None = None) -> 
     return config
 
 
-def main() -> None:
-    """Command line; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--max-chars", type=int, default=None)
-    args = parser.parse_args()
-    export(args.state, args.base, args.out, args.max_chars)
-    print(f"{args.out}: written")
+_TEMPLATE = """# The tiny voice
+
+English text to speech in the three stages of Qwen3-TTS (12.5 frames a second, 16 codebooks,
+24 kHz), small enough for two CPU cores: float16, about 17 M parameters. It exists so that a
+benchmark of a speech server has speech to check without a download or a GPU; it is not meant
+to please.
+
+- **Voices**: {voices}: the teacher's own, and the same shifted down (every fourth training sentence).
+- **Data**: {hours} hours synthesised by hibari-tts 0.2.1 (Apache-2.0; distilled from Kokoro-82M,
+  Apache-2.0), voice "heart", reading WordNet 3.0 examples and definitions (permissive licence),
+  the World English Bible (public domain), fortune files, the Debian Reference, and templates
+  written for this project. No human recording was used. The sentences of the bundled data set
+  and of `reference_impl/training/evaluation_set` are not in it.
+- **Training**: `python -m reference_impl.training.all` ({steps} steps of the language model,
+  {seen} utterances read). {codec}
+- **Validation**, teacher-forced, one chunk that was never trained on: {validation}
+- **Licence**: Apache-2.0, as the rest of this repository.
+- **Accuracy**: measured by `omni-bench run`; see `reports/`.
+- **Limits**: lower case over {chars} characters (numbers and abbreviations are written as words
+  first, longer texts are split at sentence ends), at most {max_chars} characters a segment,
+  English only, no cloning. Speech begins about 160 ms into the file.
+- **Files**: tensors carry the released Qwen3-TTS names.
+"""
 
 
-if __name__ == "__main__":
-    main()
+def _last(path: Path, wanted: str) -> dict[str, Any]:
+    """The last log line that holds the key ``wanted``, or nothing."""
+    if not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return next((row for row in reversed(rows) if wanted in row), {})
+
+
+def model_card(state: Path, config: ModelConfig) -> str:
+    """Markdown. A figure whose log is missing is n/a."""
+    lm = _last(state / "logs" / "lm.jsonl", "val_code0")
+    start = _last(state / "logs" / "lm.jsonl", "resumed_at")
+    codec = _last(state / "logs" / "codec.jsonl", "val_mel")
+    names = ("val_code0", "val_codes", "val_accuracy0", "val_phoneme_accuracy", "val_end_accuracy")
+    return _TEMPLATE.format(
+        voices=", ".join(f"`{v}`" for v in config.text.voices),
+        hours=f"{lm['hours']:.1f}" if "hours" in lm else "n/a",
+        steps=lm.get("step", "n/a"),
+        seen=lm.get("utterances_seen", "n/a"),
+        codec=f"Codec: log-mel distance {codec['val_mel']:.3f} after the stage `{codec['what']}`." if codec else "",
+        validation=", ".join(f"{n.removeprefix('val_')} {lm[n]:.3f}" for n in names if n in lm) or "n/a",
+        chars=len(config.text.chars),
+        max_chars=config.text.max_chars,
+    ) + (f"\nTrained on {start['device']}.\n" if start else "")

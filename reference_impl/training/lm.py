@@ -1,8 +1,6 @@
 """Train talker and code predictor on the encoded corpus, within a time budget.
 
-    python -m reference_impl.training.lm --state STATE --corpus corpus.npz.xz --base CHECKPOINT [--budget-s 600]
-
-Starts from the checkpoint's weights, since the codec keeps its code space (``--scratch``: from
+Starts from the checkpoint's weights, since the codec keeps its code space (``scratch``: from
 random ones). Muon for the matrices of the stacks, AdamW for the rest, cosine schedule over the
 budget, averaged weights. Every step depends on the seed, the epoch and its number only: a run
 that was interrupted goes on as if it had not been.
@@ -10,7 +8,6 @@ that was interrupted goes on as if it had not been.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import math
 import time
@@ -231,24 +228,3 @@ def train_lm(
     snapshot()
     log.close()
     return path
-
-
-def main() -> None:
-    """Command line; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--base", type=Path, required=True)
-    parser.add_argument("--budget-s", type=float, default=600)
-    parser.add_argument("--scratch", action="store_true")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    device = pick_device(args.device)
-    train_lm(
-        args.state, args.corpus, args.base, args.budget_s, device=device, scratch=args.scratch, seed=args.seed
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

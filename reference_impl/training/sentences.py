@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from omni_bench.errors import DatasetError
-from reference_impl.prompt.text import spoken_form
+from reference_impl.prompt.text.spoken import spoken_form
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXCLUDED_SETS = (

@@ -1,7 +1,5 @@
 """Teacher audio for the whole corpus, by many processes, within a time budget.
 
-    python -m reference_impl.training.synthesise --corpus corpus.npz.xz --out STATE/audio [--workers 15] [--seconds 400]
-
 Chunk c holds sentences c × 128 onwards: ``cNNNN.npy`` (int16 [frames, 1920], memory-mappable)
 and ``cNNNN.npz`` (frames, labels, sentence indices, voices). A finished chunk is never made
 again, so an interrupted run goes on where it stopped; chunk contents depend on nothing but
@@ -10,7 +8,6 @@ the corpus.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -117,10 +114,10 @@ def start_workers(
     if not (folder / MODEL_NAME).exists():
         prepare_teacher(folder / MODEL_NAME)
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    command = [sys.executable, "-m", __spec__.name, "--corpus", str(corpus), "--out", str(folder)]
-    command += ["--workers", str(workers), "--seconds", str(seconds), "--chunks", str(last)]
+    command = [sys.executable, "-m", __spec__.name, str(corpus), str(folder)]
+    last_words = [str(workers), str(seconds), str(last)]
     return [
-        subprocess.Popen([*command, "--worker", str(worker)], env={**os.environ, **one_thread})
+        subprocess.Popen([*command, str(worker), *last_words], env={**os.environ, **one_thread})
         for worker in range(workers)
     ]
 
@@ -131,25 +128,6 @@ def hours(folder: Path) -> float:
     return total / 2 / 24_000 / 3600
 
 
-def main() -> None:
-    """Command line; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--chunks", type=int, default=1 << 30, help="make only the first so many chunks")
-    parser.add_argument("--worker", type=int, default=None, help="be this one of the processes and start no others")
-    args = parser.parse_args()
-    if args.worker is not None:
-        make_chunks(args.corpus, args.out, args.worker, args.workers, args.seconds, args.chunks)
-        return
-    processes = start_workers(args.corpus, args.out, args.workers, args.seconds, args.chunks)
-    failed = [code for code in (process.wait() for process in processes) if code]
-    if failed:
-        raise SystemExit(f"synthesis processes ended with codes {failed}")
-    print(f"{len(finished_chunks(args.out))} chunks, {hours(args.out):.2f} h")
-
-
 if __name__ == "__main__":
-    main()
+    corpus, folder, worker, workers, seconds, last = sys.argv[1:]
+    make_chunks(Path(corpus), Path(folder), int(worker), int(workers), float(seconds), int(last))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from omni_bench.compare.ab.arms import rotated
-from omni_bench.compare.ab.assess import assess, finished_before
 from omni_bench.compare.ab.notes import look_line, run_line, study_notes
 from omni_bench.compare.ab.order import (
     AFTER,
@@ -39,10 +38,13 @@ from omni_bench.errors import (
     ComparabilityError,
     OmniBenchError,
     ProtocolError,
+    StoreError,
     TargetError,
 )
 from omni_bench.records.config import RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.invalid_reason import Blame, reasons_of
+from omni_bench.records.run_folder import RunFolder
 
 EXIT_INCONCLUSIVE = 2
 EXIT_CODES = {
@@ -233,3 +235,23 @@ def verdict_of(comparison: Comparison | None) -> Verdict | None:
     if comparison is None or comparison.outcome.name not in Verdict.__members__:
         return None
     return Verdict[comparison.outcome.name]
+
+
+def assess(record: RunRecord, run: Mapping[str, Any]) -> RunRecord:
+    """The record of a run that came to its end."""
+    if run["valid"]:
+        return replace(record, state=RunState.DONE, reasons=(), content=False)
+    content = any(reason.blame != Blame.CLIENT for level in run["levels"] for reason in reasons_of(level))
+    return replace(record, state=RunState.INVALID, reasons=tuple(map(str, reasons_of(run))), content=content)
+
+
+def finished_before(folder: Path) -> Mapping[str, Any] | None:
+    """The run.json of a run that was killed after it had ended, if it is there, sound and valid; else None.
+
+    An invalid one may be so because it was cut short.
+    """
+    try:
+        run = RunFolder.open(folder).read_run()
+    except StoreError:
+        return None
+    return run if run["valid"] else None

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from omni_bench.load.closed_loop import run_closed_loop
+from omni_bench.load.loops import run_closed_loop
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.timeline import Timeline
 

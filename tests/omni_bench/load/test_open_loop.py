@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from virtual_time import run_in_virtual_time
 
-from omni_bench.load.open_loop import run_open_loop
+from omni_bench.load.loops import run_open_loop
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.timeline import Timeline
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from repository import DATA
 
-from omni_bench.compare.ab.assess import assess
 from omni_bench.compare.ab.order import RunRecord, RunState
+from omni_bench.compare.ab.study import assess
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run, view_of
 from omni_bench.nightly.gate.integrity import check_integrity

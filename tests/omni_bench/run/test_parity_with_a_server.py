@@ -17,7 +17,7 @@ from omni_bench.accuracy.parity.compare import compare_run_answers
 from omni_bench.load.clients.urls import speech_url
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.orchestrate import run
-from omni_bench.selftest.parity_answers import read_parity_answers
+from omni_bench.selftest.evidence import read_parity_answers
 
 FRAME, CODEBOOKS = 1920, 16
 FRAMES_PER_S = 12.5

@@ -12,7 +12,7 @@ from omni_bench.accuracy.parity.codes import codes_record
 from omni_bench.errors import StoreError
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline_json import timeline_to_dict
-from omni_bench.selftest.parity_answers import read_parity_answers
+from omni_bench.selftest.evidence import read_parity_answers
 
 
 @pytest.fixture

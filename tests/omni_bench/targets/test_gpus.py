@@ -11,7 +11,7 @@ from omni_bench.targets import command as command_module
 from omni_bench.targets import gpus, preflight
 from omni_bench.targets.create import TARGETS
 from omni_bench.targets.gpus import Gpu, gpu_processes, left_behind, visible_gpus
-from omni_bench.targets.vllm_omni import TARGET
+from omni_bench.targets.named_servers import VLLM_OMNI as TARGET
 
 CARDS = "0, GPU-aaaa, NVIDIA H100 80GB HBM3\\n1, GPU-bbbb, NVIDIA H100 80GB HBM3\\n"
 FIRST, SECOND = Gpu("0", "GPU-aaaa", "NVIDIA H100 80GB HBM3"), Gpu("1", "GPU-bbbb", "NVIDIA H100 80GB HBM3")

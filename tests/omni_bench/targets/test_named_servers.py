@@ -189,7 +189,7 @@ def test_a_harness_that_was_killed_leaves_no_server(fake_environment, tmp_path):
     code = (
         "import sys, time; from pathlib import Path\n"
         "from omni_bench.records.config import RunConfig, TargetConfig\n"
-        "from omni_bench.targets.vllm_omni import TARGET\n"
+        "from omni_bench.targets.named_servers import VLLM_OMNI as TARGET\n"
         f"target = TARGET.create(RunConfig(target=TargetConfig(kind='vllm_omni', model={config.model!r}, "
         f"python={config.python!r}, env={config.env!r}, stop_timeout_s=60)), Path({str(tmp_path / 'log')!r}))\n"
         "print(target.start().base_url, flush=True); time.sleep(600)"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from omni_bench.errors import DatasetError
-from reference_impl.prompt.text import spoken_form
+from reference_impl.prompt.text.spoken import spoken_form
 from reference_impl.training import corpus as module
 from reference_impl.training.corpus import build_sentences, load_corpus, save_corpus
 from reference_impl.training.free_texts import read_bible, read_fortunes, read_wordnet, split_prose

@@ -9,10 +9,10 @@ import pytest
 
 from omni_bench.compare.ab import arms as arms_module
 from omni_bench.compare.ab.arms import StudyArm, resolve_arms, rotated, same_server
-from omni_bench.compare.ab.assess import assess
 from omni_bench.compare.ab.notes import opening, study_notes
 from omni_bench.compare.ab.order import RunRecord, RunState
 from omni_bench.compare.ab.sources import Source
+from omni_bench.compare.ab.study import assess
 from omni_bench.compare.ab.words import read_words
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, TargetError

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omni_bench.errors import ConfigError
-from reference_impl.prompt.text import split_sentences
+from reference_impl.prompt.text.split import split_sentences
 
 WORDS = st.lists(
     st.tuples(st.text("abcdefghij'", min_size=1, max_size=14), st.sampled_from(["", "", "", "", ",", ".", "?", "!"])),

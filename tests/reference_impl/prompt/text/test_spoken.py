@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_impl.prompt.text import spoken_form
+from reference_impl.prompt.text.spoken import spoken_form
 
 CASES = [
     # cardinals, decimals, grouping
