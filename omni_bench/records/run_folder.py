@@ -146,11 +146,6 @@ class RunFolder:
         return self.path / "wer_evidence.md"
 
     @property
-    def audio_dir(self) -> Path:
-        """Recordings that were kept; made by the first of them."""
-        return self.path / "audio"
-
-    @property
     def plots_dir(self) -> Path:
         """PNG files; made by the first of them."""
         return self.path / "plots"

@@ -6,6 +6,8 @@ CustomVoice one for both sizes; those of ``tiny`` from the bundled checkpoint.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reference_impl.model.config import (
     Code2WavConfig,
     CodecControl,
@@ -98,18 +100,19 @@ CONTROL = CodecControl(
 
 
 def _released(name: str, hidden_size: int, intermediate_size: int, instructions: bool) -> ModelConfig:
+    stack = TransformerConfig(
+        hidden_size=1024,
+        num_layers=5,
+        num_heads=16,
+        num_kv_heads=8,
+        head_dim=128,
+        intermediate_size=3072,
+        rope_theta=1e6,
+    )
     return ModelConfig(
         name=name,
         talker=TalkerConfig(
-            transformer=TransformerConfig(
-                hidden_size=hidden_size,
-                num_layers=28,
-                num_heads=16,
-                num_kv_heads=8,
-                head_dim=128,
-                intermediate_size=intermediate_size,
-                rope_theta=1e6,
-            ),
+            transformer=replace(stack, hidden_size=hidden_size, num_layers=28, intermediate_size=intermediate_size),
             text_vocab_size=151936,
             text_hidden_size=2048,
             codec_vocab_size=3072,
@@ -118,15 +121,7 @@ def _released(name: str, hidden_size: int, intermediate_size: int, instructions:
             control=CONTROL,
         ),
         predictor=PredictorConfig(
-            transformer=TransformerConfig(
-                hidden_size=1024,
-                num_layers=5,
-                num_heads=16,
-                num_kv_heads=8,
-                head_dim=128,
-                intermediate_size=3072,
-                rope_theta=1e6,
-            ),
+            transformer=stack,
             codebook_size=2048,
         ),
         code2wav=Code2WavConfig(

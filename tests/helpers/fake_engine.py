@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import queue
 import struct
@@ -153,3 +155,20 @@ REFUSALS = {
     "rejected": RequestRejected("input holds nothing to speak", "input"),
     "unexpected": ValueError("secret detail"),
 }
+
+
+async def ask_and_never_read(client, engine: FakeEngine, path: str, body: dict, monkeypatch) -> None:
+    """Ask for far more audio than the socket's buffers hold, read none of it, and wait until that is broken off."""
+
+    def flood(self, request, on_event):
+        for _ in range(40):
+            on_event(AudioChunk(bytes(2**20), 273))
+        return True
+
+    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(type(engine), "_speak", flood)
+    _, writer = await asyncio.open_connection(client.host, client.port, limit=1024)
+    data = json.dumps(body).encode()
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+    assert await asyncio.to_thread(engine.cancel_seen.wait, 20)
+    writer.close()

@@ -5,22 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from json_schema import nodes
 from jsonschema import Draft202012Validator
 
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import COMPARE_SCHEMA_VERSION, compare_schema, to_document, validate_comparison
 from omni_bench.compare.result import ComparisonOutcome, Mark
 from omni_bench.errors import StoreError
-
-
-def nodes(schema, path="$"):
-    for name, node in schema.get("properties", {}).items():
-        yield f"{path}.{name}", node
-        yield from nodes(node, f"{path}.{name}")
-        if isinstance(node.get("items"), dict):
-            yield from nodes(node["items"], f"{path}.{name}[]")
-    for name, node in schema.get("$defs", {}).items():
-        yield from nodes(node, f"#{name}")
 
 
 def test_the_schema_is_valid_and_documented():

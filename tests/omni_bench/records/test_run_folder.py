@@ -115,7 +115,7 @@ def test_audio_names_cannot_leave_the_folder_or_collide(folder):
     paths = [folder.save_audio(name, b"\0\0", 24000) for name in hostile]
     assert len(set(paths)) == len(hostile)
     for path in paths:
-        assert (folder.path / path).resolve().parent == folder.audio_dir.resolve()
+        assert (folder.path / path).resolve().parent == (folder.path / "audio").resolve()
         assert (folder.path / path).is_file()
     assert safe_name("c16-0001") == "c16-0001"
 
@@ -125,7 +125,7 @@ def test_missing_spool_file_and_bad_rate(folder, tmp_path):
         folder.save_audio("x", tmp_path / "gone.pcm", 24000)
     with pytest.raises(StoreError, match="-5 Hz"):
         folder.save_audio("x", b"\0\0", -5)
-    assert not folder.audio_dir.exists()
+    assert not (folder.path / "audio").exists()
 
 
 def test_utterances_round_trip_and_absence(folder):
@@ -140,7 +140,7 @@ def test_utterances_round_trip_and_absence(folder):
 
 def test_every_path_is_inside_the_folder(folder):
     paths = [folder.run_json, folder.requests_jsonl, folder.utterances_jsonl, folder.server_log]
-    for path in [*paths, folder.report_md, folder.audio_dir, folder.plots_dir]:
+    for path in [*paths, folder.report_md, folder.path / "audio", folder.plots_dir]:
         assert path.parent == folder.path
 
 

@@ -6,22 +6,12 @@ import copy
 
 import pytest
 import run_factory as runs
+from json_schema import nodes
 from jsonschema import Draft202012Validator
 
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import summarised
 from omni_bench.records.schema import SCHEMA_VERSION, run_schema, validate_run
-
-
-def nodes(schema, path="$"):
-    """Every property of the schema with its path."""
-    for name, node in schema.get("properties", {}).items():
-        yield f"{path}.{name}", node
-        yield from nodes(node, f"{path}.{name}")
-        if isinstance(node.get("items"), dict):
-            yield from nodes(node["items"], f"{path}.{name}[]")
-    for name, node in schema.get("$defs", {}).items():
-        yield from nodes(node, f"#{name}")
 
 
 def test_is_a_json_schema_of_2020_12():

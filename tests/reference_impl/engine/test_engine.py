@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from spoken import Spoken
 
 from reference_impl.build import build_engine
 from reference_impl.engine import engine as engine_module
@@ -17,10 +18,8 @@ from reference_impl.engine.engine import MAX_FRAMES, Engine
 from reference_impl.engine.scheduler import PrefillGate
 from reference_impl.engine.stages import chunk_schedule
 from reference_impl.engine_api import (
-    AudioChunk,
     EngineDead,
     Failed,
-    Finished,
     QueueFull,
     RequestRejected,
     SpeechRequest,
@@ -33,30 +32,6 @@ TEXTS = (
     "She bought three apples and some bread.",
     "Why did nobody tell me about this?",
 )
-
-
-@dataclass
-class Spoken:
-    """Everything the engine said to one request."""
-
-    chunks: list[AudioChunk] = field(default_factory=list)
-    end: Finished | Failed | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def __call__(self, event) -> None:
-        if isinstance(event, AudioChunk):
-            self.chunks.append(event)
-        else:
-            self.end = event
-            self.done.set()
-
-    @property
-    def pcm(self) -> np.ndarray:
-        return np.frombuffer(b"".join(c.pcm for c in self.chunks), "<i2")
-
-    def wait(self) -> Spoken:
-        assert self.done.wait(timeout=240), "the engine did not finish"
-        return self
 
 
 def speak(engine: Engine, *requests: SpeechRequest) -> list[Spoken]:

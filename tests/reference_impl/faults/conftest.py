@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
+from spoken import Spoken
 
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.stages import stages_for
-from reference_impl.engine_api import AudioChunk, Failed, Finished, SpeechRequest
+from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
 from reference_impl.faults.engines import with_fault
 from reference_impl.loading.from_settings import Origin
 from reference_impl.settings import ServerSettings
@@ -20,30 +18,6 @@ FRAMES = 17
 SETTINGS = ServerSettings(max_batch=3, max_seq_len=96, deterministic=True, device="cpu")
 TEXTS = ("The train leaves in the morning.", "Please turn the music down.", "She bought some apples.")
 REFERENCES = ("An owl sat there.", "Seven boats left.", "My uncle sings.")
-
-
-@dataclass
-class Spoken:
-    """Everything an engine said to one request."""
-
-    chunks: list[AudioChunk] = field(default_factory=list)
-    end: Finished | Failed | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def __call__(self, event) -> None:
-        if isinstance(event, AudioChunk):
-            self.chunks.append(event)
-        else:
-            self.end = event
-            self.done.set()
-
-    @property
-    def pcm(self) -> np.ndarray:
-        return np.concatenate([samples(chunk) for chunk in self.chunks])
-
-    @property
-    def codes(self) -> np.ndarray:
-        return self.end.codes
 
 
 def samples(chunk: AudioChunk) -> np.ndarray:
@@ -63,8 +37,7 @@ class Speaker:
             for request, sink in zip(requests, spoken, strict=True):
                 self.engine.submit(request, sink)
         for sink in spoken:
-            assert sink.done.wait(timeout=240), "the engine did not finish"
-            assert isinstance(sink.end, Finished), sink.end
+            assert isinstance(sink.wait().end, Finished), sink.end
         return spoken
 
     def alone(self, index: int) -> Spoken:

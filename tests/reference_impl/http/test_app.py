@@ -432,24 +432,10 @@ async def test_a_finished_request_is_not_cancelled(start):
 
 
 async def test_a_client_that_reads_nothing_is_broken_off(start, monkeypatch, caplog):
-    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
     client, engine = await start(chunks=3000)
-    monkeypatch.setattr(type(engine), "_speak", flood)
-    _, writer = await asyncio.open_connection(client.host, client.port, limit=1024)
-    body = json.dumps({**BODY, "stream_format": "audio"}).encode()
-    writer.write(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    assert await asyncio.to_thread(engine.cancel_seen.wait, 20)
+    body = {**BODY, "stream_format": "audio"}
+    await fake.ask_and_never_read(client, engine, "/v1/audio/speech", body, monkeypatch)
     assert "does not read" in caplog.text
-    writer.close()
-
-
-def flood(self, request, on_event):
-    """Far more audio than the socket's buffers hold, and no end."""
-    from reference_impl.engine_api import AudioChunk
-
-    for _ in range(40):
-        on_event(AudioChunk(bytes(2**20), 273))
-    return True
 
 
 async def test_connections_are_kept(start):

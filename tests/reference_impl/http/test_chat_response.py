@@ -285,24 +285,9 @@ async def test_a_finished_request_is_not_cancelled(start_app):
 
 
 async def test_a_client_that_reads_nothing_is_broken_off(start_app, monkeypatch, caplog):
-    monkeypatch.setattr("reference_impl.http.stream_response.WRITE_TIMEOUT_S", 0.1)
     client, engine = await start_app(chunks=3000)
-    monkeypatch.setattr(type(engine), "_speak", flood)
-    _, writer = await asyncio.open_connection(client.host, client.port, limit=1024)
-    body = json.dumps(STREAM).encode()
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-    assert await asyncio.to_thread(engine.cancel_seen.wait, 20)
+    await fake.ask_and_never_read(client, engine, "/v1/chat/completions", STREAM, monkeypatch)
     assert "does not read" in caplog.text
-    writer.close()
-
-
-def flood(self, request, on_event):
-    """Far more audio than the socket's buffers hold, and no end."""
-    from reference_impl.engine_api import AudioChunk
-
-    for _ in range(40):
-        on_event(AudioChunk(bytes(2**20), 273))
-    return True
 
 
 async def test_what_vllm_bench_sends_beside_a_chat_is_taken(start_app, caplog):

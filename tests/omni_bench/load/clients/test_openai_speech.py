@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
-from null_server import serving, tone
+from null_server import serving, stream_of, tone
 
 from omni_bench.errors import ConfigError, DatasetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
@@ -27,24 +27,6 @@ PROMPT = Prompt(id="p0", text="Hello there.", ref_text=None, ref_audio=None, lan
 def answer(body=b"", status=200, content_type="audio/pcm", headers=None):
     async def handler(request, server):
         return web.Response(body=body, status=status, headers={"Content-Type": content_type, **(headers or {})})
-
-    return handler
-
-
-def stream_of(*parts, content_type="audio/pcm", cut=False, pause_s=0.0):
-    """A chunked stream of ``parts``, with a pause before each; ``cut``: the connection is dropped at the end."""
-
-    async def handler(request, server):
-        response = web.StreamResponse(headers={"Content-Type": content_type})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        for part in parts:
-            await asyncio.sleep(pause_s)
-            await response.write(part)
-        if cut:
-            await asyncio.sleep(0.02)
-            request.transport.abort()
-        return response
 
     return handler
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 
 import pytest
-from aiohttp import web
+from null_server import stream_of
 
 from omni_bench.load.clients.openai_speech import build_wav_body as build_body
 from omni_bench.records.config import ClientConfig
@@ -18,25 +17,12 @@ def header(size=0xFFFFFFFF, rate=24_000, extra=b""):
     return b"RIFF" + struct.pack("<I", size) + b"WAVEfmt \x10\0\0\0" + form + extra + b"data" + struct.pack("<I", size)
 
 
-def chunks(*parts, content_type="audio/wav", cut=False, pause_s=0.02):
-    async def handler(request, server):
-        response = web.StreamResponse(headers={"Content-Type": content_type})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        for part in parts:
-            await response.write(part)
-            await asyncio.sleep(pause_s)
-        if cut:
-            request.transport.abort()
-        return response
-
-    return handler
-
-
 @pytest.fixture
 def fetch(ask):
     async def fetch_one(*parts, **how):
-        return await ask(chunks(*parts, **how), kind="openai_speech_wav")
+        return await ask(
+            stream_of(*parts, **{"content_type": "audio/wav", "pause_s": 0.02, **how}), kind="openai_speech_wav"
+        )
 
     return fetch_one
 

