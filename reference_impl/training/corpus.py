@@ -30,8 +30,7 @@ from reference_impl.prompt.characters import CharTokenizer
 from reference_impl.prompt.text.spoken import spoken_form
 from reference_impl.training import free_texts
 from reference_impl.training.sentences import MAX_CHARS, Chooser, excluded_keys
-from reference_impl.training.slots import LISTS, WordPool
-from reference_impl.training.templates import fill
+from reference_impl.training.slots import LISTS, WordPool, fill
 
 MAX_PHONEMES = 400  # the teacher's own limit for one pass
 # sentences taken of each source; the templates fill the rest

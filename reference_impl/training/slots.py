@@ -1,14 +1,17 @@
-"""Word lists and small grammars that fill the slots of :mod:`reference_impl.training.templates`.
+"""Sentence templates, and the word lists and small grammars that fill their slots. Written for this project.
 
-Written for this project. A slot is a function of a :class:`random.Random`; nothing else is
-random, so a corpus is a function of its seed.
+Questions, times, dates, prices, numbers, names, word lists, long sentences. Beside the slots of :data:`SLOTS` a
+template holds ``{w}``, ``{n}``, ``{a}``, ``{P}``, ``{S}``: any word, a noun, an adjective, a place and a surname from
+word pools that the caller supplies. Numbers are written in digits; the text front end makes words of them. A slot is a
+function of a :class:`random.Random`; nothing else is random, so a corpus is a function of its seed.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -128,3 +131,38 @@ SLOTS: dict[str, Callable[[random.Random], str]] = {
     "phone": lambda rng: f"555-{rng.randint(0, 9999):04d}",
     "room": lambda rng: f"{rng.randint(1, 450)}",
 }
+
+
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+def read_groups(path: Path) -> dict[str, tuple[float, list[str]]]:
+    """Weight and templates of every group: a ``[name weight]`` line, then one template a line."""
+    groups: dict[str, tuple[float, list[str]]] = {}
+    for header, templates in read_lists(path).items():
+        name, weight = header.split()
+        groups[name] = (float(weight), templates)
+    return groups
+
+
+GROUPS = read_groups(Path(__file__).with_name("templates.txt"))
+
+
+def article(sentence: str) -> str:
+    """``a`` before a vowel letter becomes ``an``; a sentence begins with a capital."""
+    sentence = re.sub(r"\b([Aa]) (?=[aeio]|u[mn](?!i)|hour|honest)", r"\1n ", sentence)
+    return sentence[:1].upper() + sentence[1:]
+
+
+def fill(rng: random.Random, pools: Mapping[str, Callable[[random.Random], str]]) -> str:
+    """One sentence: a group by weight, a template of it, its slots. ``pools`` supplies w, n, a, P and S."""
+    _, templates = rng.choices(list(GROUPS.values()), weights=[g[0] for g in GROUPS.values()])[0]
+
+    def slot(match: re.Match[str]) -> str:
+        name = match[1]
+        if name == "Person":
+            value = SLOTS["person"](rng)
+            return value[:1].upper() + value[1:]
+        return (pools.get(name) or SLOTS[name])(rng)
+
+    return article(_SLOT.sub(slot, rng.choice(templates)))

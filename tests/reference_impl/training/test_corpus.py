@@ -19,8 +19,7 @@ from reference_impl.training import corpus as module
 from reference_impl.training.corpus import build_sentences, load_corpus, save_corpus
 from reference_impl.training.free_texts import read_bible, read_fortunes, read_wordnet, split_prose
 from reference_impl.training.sentences import EXCLUDED_SETS, Chooser, excluded_keys, key, reserved, tidy, usable
-from reference_impl.training.slots import SLOTS, WordPool, read_lists
-from reference_impl.training.templates import GROUPS, article, fill
+from reference_impl.training.slots import GROUPS, SLOTS, WordPool, article, fill, read_lists
 
 WORDS = [
     "alpha", "bravo", "castle", "dinner", "evening", "flower", "garden", "harbor",
