@@ -37,7 +37,7 @@ from reference_impl.engine.engine import Engine
 from reference_impl.engine.execution import restore_layers
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import load_weights
-from reference_impl.roofline.closed_loop import Pace, closed_loop, text_of, texts_around
+from reference_impl.roofline.closed_loop import Pace, closed_loop, text_of
 from reference_impl.roofline.cost_model import Limits, Weights, count_weights, frame_cost
 from reference_impl.roofline.device_limits import measure_limits
 from reference_impl.settings import ServerSettings
@@ -120,6 +120,11 @@ def render(document: dict[str, Any]) -> str:
         f"one, alone and in company, in float32 at a small size (`benchmarks/ladder/codes.py`).\n\n"
         f"```sh\n{document['command']}\n```\n"
     )
+
+
+def texts_around(frames: int, frame_rate_hz: float, count: int = 16) -> list[str]:
+    """Texts as :func:`text_of`, evenly from half of ``frames`` to one and a half times that, ``frames`` on average."""
+    return [text_of(round(frames * (0.5 + (i + 0.5) / count)), frame_rate_hz) for i in range(count)]
 
 
 def fitting_frames(engine: Engine, concurrency: int, rounds: int, wanted: int, row_s: float) -> int:

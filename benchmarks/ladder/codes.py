@@ -15,13 +15,14 @@ import torch
 from omni_bench.errors import OmniBenchError
 from reference_impl.engine.engine import Engine
 from reference_impl.engine.stages import stages_for
+from reference_impl.engine_api import Finished
 from reference_impl.faults.engines import with_fault
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import Origin
 from reference_impl.loading.random_weights import random_model
 from reference_impl.model.config import ModelConfig
 from reference_impl.model.presets import QWEN3_TTS_1_7B, TINY
-from reference_impl.roofline.closed_loop import closed_loop, codes_of, text_of
+from reference_impl.roofline.closed_loop import Pace, closed_loop, text_of
 from reference_impl.settings import ServerSettings
 
 COMPANY = 5
@@ -45,6 +46,11 @@ def small_config() -> ModelConfig:
         ),
         code2wav=dataclasses.replace(TINY.code2wav, codebook_size=predictor.codebook_size),
     )
+
+
+def codes_of(pace: Pace) -> list[np.ndarray]:
+    """What each request spoke, int16 [frames, 16], by place and round."""
+    return [request.end.codes for request in pace.spoken if isinstance(request.end, Finished)]
 
 
 def engine_of(model: Model, settings: ServerSettings) -> Engine:

@@ -189,6 +189,16 @@ class RunFolder:
         check_lines(path.name, lines, str(path))
         return lines
 
+    def recording(self, relative: str | None) -> Path | None:
+        """Where the recording that a line names is, None if it names none. Raises StoreError for one outside."""
+        if relative is None:
+            return None
+        root = self.path.resolve()
+        path = (root / relative).resolve()
+        if not path.is_relative_to(root):
+            raise StoreError(f"its recording {relative!r} is outside the run folder")
+        return path
+
     def write_utterances(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write utterances.jsonl anew."""
         self.write_lines(self.utterances_jsonl, records)

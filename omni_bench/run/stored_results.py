@@ -138,16 +138,13 @@ class _StoredRequest:
 
 
 def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, number: int) -> RequestResult:
-    where = f"{file}, line {number}"
     try:
         timeline = timeline_from_dict(record)
         stored = read_stored(record, timeline)
         shared = shared_from(stored.shared_audio, timeline.request_id)
+        path = folder.recording(stored.audio)
     except StoreError as error:
-        raise StoreError(f"{where}: {error}") from None
-    path = None if stored.audio is None else (folder.path / stored.audio).resolve()
-    if path is not None and not path.is_relative_to(folder.path.resolve()):
-        raise StoreError(f"{where}: its recording {stored.audio!r} is outside the run folder")
+        raise StoreError(f"{file}, line {number}: {error}") from None
     return RequestResult(
         timeline=timeline,
         text=stored.text,

@@ -68,7 +68,7 @@ def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder
     answers = []
     for number, record in enumerate(records, start=1):
         try:
-            answers.append(_answer(record, recording_path(folder.path.resolve(), record.get("audio"))))
+            answers.append(_answer(record, recording_path(folder, record)))
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -134,23 +134,14 @@ def read_parity_answers(folder: RunFolder, *, alone: bool = False) -> list[Parit
     for number, record in enumerate(folder.read_lines(file), start=1):
         try:
             timeline = timeline_from_dict(record)
-            audio = recording_path(folder.path.resolve(), record.get("audio"))
+            audio = recording_path(folder, record)
         except StoreError as error:
             raise StoreError(f"{file}, line {number}: {error}") from None
         answers.append(ParityAnswer(timeline, audio, codes.get(timeline.request_id)))
     return answers
 
 
-def recording_path(root: Path, relative: Any) -> Path | None:
-    """The recording ``relative`` of a line, None if it was not kept or is gone. ``root``: the run folder, resolved.
-
-    Raises StoreError for what is no path in that folder.
-    """
-    if relative is None:
-        return None
-    if not isinstance(relative, str):
-        raise StoreError(f"audio is {relative!r}; must be a string or null")
-    path = (root / relative).resolve()
-    if not path.is_relative_to(root):
-        raise StoreError(f"its recording {relative!r} is outside the run folder")
-    return path if path.is_file() else None
+def recording_path(folder: RunFolder, record: Mapping[str, Any]) -> Path | None:
+    """The recording of a line, None if it was not kept or is gone. Raises StoreError for one outside the folder."""
+    path = folder.recording(record.get("audio"))
+    return path if path is not None and path.is_file() else None

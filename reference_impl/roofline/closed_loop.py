@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-import numpy as np
-
 from omni_bench.errors import EngineError
 from reference_impl.engine.engine import Engine
 from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
@@ -169,13 +167,3 @@ def text_of(frames: int, frame_rate_hz: float) -> str:
     """A text that takes about ``frames`` with random weights (forced lengths), a shorter time with the tiny voice."""
     characters = max(1, round(frames * FORCED_CHARACTERS_PER_S / frame_rate_hz))
     return ("a fine day " * (characters // 11 + 1))[:characters].strip()
-
-
-def texts_around(frames: int, frame_rate_hz: float, count: int = 16) -> list[str]:
-    """Texts as :func:`text_of`, evenly from half of ``frames`` to one and a half times that, ``frames`` on average."""
-    return [text_of(round(frames * (0.5 + (i + 0.5) / count)), frame_rate_hz) for i in range(count)]
-
-
-def codes_of(pace: Pace) -> list[np.ndarray]:
-    """What each request spoke, int16 [frames, 16], by place and round."""
-    return [request.end.codes for request in pace.spoken if isinstance(request.end, Finished)]

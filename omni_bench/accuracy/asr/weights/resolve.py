@@ -127,10 +127,7 @@ def resolve_judge(
     :class:`AccuracyError` if there is no judge, a device is missing, or a file is not the one
     its name promises.
     """
-    try:
-        whisper_language(language)
-    except AccuracyError as error:
-        raise ConfigError(f"dataset.locale={language!r}: {error}; asr=none runs without a judge") from None
+    check_language(language)
     english = is_english(language)
     device = resolve_device(device)
     if model == "auto":
@@ -165,6 +162,14 @@ def resolve_judge(
         if spec is not None:
             return spec
     raise AccuracyError(_no_judge_message(candidates, download_error)) from download_error
+
+
+def check_language(language: str) -> None:
+    """Raise ConfigError for a language that Whisper does not know."""
+    try:
+        whisper_language(language)
+    except AccuracyError as error:
+        raise ConfigError(f"dataset.locale={language!r}: {error}; asr=none runs without a judge") from None
 
 
 def resolve_device(device: str) -> str:

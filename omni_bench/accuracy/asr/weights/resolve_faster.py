@@ -15,8 +15,14 @@ from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S
 from omni_bench.accuracy.asr.settings import on_cuda
 from omni_bench.accuracy.asr.weights.files import sha256_of_files, verify_sha256
 from omni_bench.accuracy.asr.weights.packages import find_installed_weights
-from omni_bench.accuracy.asr.weights.resolve import FASTER_WHISPER, DownloadNeeded, JudgeSpec, resolve_device
-from omni_bench.accuracy.languages import is_english, whisper_language
+from omni_bench.accuracy.asr.weights.resolve import (
+    FASTER_WHISPER,
+    DownloadNeeded,
+    JudgeSpec,
+    check_language,
+    resolve_device,
+)
+from omni_bench.accuracy.languages import is_english
 from omni_bench.errors import AccuracyError, ConfigError, alternatives
 
 INSTALL = "pip install 'omni-bench[faster-whisper]'"
@@ -77,10 +83,7 @@ def resolve_faster_whisper(
             f"asr=faster_whisper needs the package faster-whisper, which is not installed: {INSTALL}; "
             "asr=whisper judges without it"
         )
-    try:
-        whisper_language(language)
-    except AccuracyError as error:
-        raise ConfigError(f"dataset.locale={language!r}: {error}; asr=none runs without a judge") from None
+    check_language(language)
     device = resolve_device(device)
     if os.sep in model:
         return _from_folder(model, device)
