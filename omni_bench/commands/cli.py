@@ -109,6 +109,10 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             from omni_bench.commands.doctor import doctor_command
 
             return doctor_command(parsed.overrides)
+        case "voice":
+            from omni_bench.commands.voice import voice_command
+
+            return voice_command(parsed.folder)
         case command:
             raise AssertionError(f"no such command: {command}")
 
@@ -266,6 +270,10 @@ def build_parser() -> argparse.ArgumentParser:
         "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
     )
     doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
+    voice = _add(
+        commands, "voice", "write the small voice as a checkpoint for other Qwen3-TTS servers", "voice my_voice"
+    )
+    voice.add_argument("folder", metavar="FOLDER", help="a new or empty folder")
     return parser
 
 
@@ -294,7 +302,7 @@ def _count(text: str) -> int:
 
 
 SUBCOMMANDS = ("ab", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
-SUBCOMMANDS += ("selftest", "serve")
+SUBCOMMANDS += ("selftest", "serve", "voice")
 
 
 # ---- Shell completion: Hydra's, for a subcommand ----

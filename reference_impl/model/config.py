@@ -140,6 +140,10 @@ class ReleasedTextConfig:
     ``task``: ``custom_voice`` (speakers by name), ``voice_design`` (a description speaks) or
     ``base`` (a recording is cloned). ``instructions``: whether the checkpoint follows them
     (the 0.6B CustomVoice model does not).
+
+    The rest is for a small voice of our own: ``spoken_form``: numbers, dates and abbreviations are made
+    words first; ``max_chars``: a longer text is split at sentence ends; ``frames_per_char`` and
+    ``frames_extra`` bound a segment's frames, since one that has not stopped by then never will.
     """
 
     task: str
@@ -147,6 +151,10 @@ class ReleasedTextConfig:
     tts_pad_id: int = 151671
     tts_bos_id: int = 151672
     tts_eos_id: int = 151673
+    spoken_form: bool = False
+    max_chars: int | None = None
+    frames_per_char: float | None = None
+    frames_extra: int = 0
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ from reference_impl.model.talker import Talker
 from reference_impl.model.transfers import to_device
 from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.prompt.reference_voice import ReferenceVoices
+from reference_impl.prompt.text.split import split_sentences
+from reference_impl.prompt.text.spoken import spoken_form
 
 NO_VOICE = "default"  # the one voice of a checkpoint without named speakers
 # with random weights nothing ends by itself: an utterance takes as long as a speaker of this pace would need
@@ -92,7 +94,10 @@ class ReleasedPrompts:
         self.pad = self._markers[0]
 
     def segments(self, request: SpeechRequest) -> list[ReleasedSegment]:
-        """One segment. Raises RequestRejected for an unknown voice, language, or an unusable reference."""
+        """The segments of a text: one, unless the checkpoint has a longest text.
+
+        Raises RequestRejected for an unknown voice, language, an unusable reference, or a text with nothing to speak.
+        """
         text = request.text.strip()
         if not text:
             raise RequestRejected("input holds nothing to speak", "input")
@@ -105,20 +110,40 @@ class ReleasedPrompts:
             reference_frames = self._references.check(request)
             if request.reference_text and request.reference_text.strip():
                 reference_ids = self._tokenizer.encode(request.reference_text.strip())
-        segment = ReleasedSegment(
-            text_ids=self._tokenizer.encode(text),
-            role_ids=self._tokenizer.assistant_role,
-            language_id=language_id(control, request.language, request.voice if custom else None),
-            speaker_id=control.speakers[request.voice] if custom else None,
-            streaming_text=self._text.task == "base" if request.streaming_text is None else request.streaming_text,
-            max_frames=self._config.max_frames,
-            instruction_ids=self._instruction(request.instructions),
-            reference_ids=reference_ids,
-            reference_audio=request.reference_audio if self._text.task == "base" else None,
-            reference_frames=reference_frames if reference_ids else 0,
-            forced_frames=forced_frames(text, self._config) if self._model.forced_lengths else None,
-        )
-        return [segment]
+        language = language_id(control, request.language, request.voice if custom else None)
+        return [
+            ReleasedSegment(
+                text_ids=self._tokenizer.encode(piece),
+                role_ids=self._tokenizer.assistant_role,
+                language_id=language,
+                speaker_id=control.speakers[request.voice] if custom else None,
+                streaming_text=self._text.task == "base" if request.streaming_text is None else request.streaming_text,
+                max_frames=self._most_frames(piece),
+                instruction_ids=self._instruction(request.instructions),
+                reference_ids=reference_ids,
+                reference_audio=request.reference_audio if self._text.task == "base" else None,
+                reference_frames=reference_frames if reference_ids else 0,
+                forced_frames=forced_frames(piece, self._config) if self._model.forced_lengths else None,
+            )
+            for piece in self._pieces(text)
+        ]
+
+    def _pieces(self, text: str) -> list[str]:
+        """The text as this checkpoint reads it: in words and in pieces, if it asks for that."""
+        if self._text.spoken_form:
+            text = spoken_form(text)
+        if self._text.max_chars is None:
+            return [text]
+        pieces = [piece.strip(" ,'") for piece in split_sentences(text, self._text.max_chars)]
+        pieces = [p if p[-1] in ".?!" else f"{p}." for p in pieces if any(c.isalnum() for c in p)]
+        if not pieces:
+            raise RequestRejected("input holds nothing this voice can speak (letters, numbers)", "input")
+        return pieces
+
+    def _most_frames(self, text: str) -> int:
+        if self._text.frames_per_char is None:
+            return self._config.max_frames
+        return min(self._config.max_frames, int(len(text) * self._text.frames_per_char) + self._text.frames_extra)
 
     def _instruction(self, text: str | None) -> tuple[int, ...]:
         if not self._text.instructions or not (text and text.strip()):

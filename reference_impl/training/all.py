@@ -61,8 +61,12 @@ def run_all(
     codec_settings: CodecSettings | None = None,
     lm_settings: LmSettings | None = None,
     export_s: float = EXPORT_S,
+    speaker: Path | None = None,
 ) -> None:
-    """See the module docstring. ``chunks``: synthesise only so many; the rest as in the single stages."""
+    """See the module docstring. ``chunks``: synthesise only so many; the rest as in the single stages.
+
+    ``speaker``: the checkpoint that speaks what the encoder learns the codes from, if ``base`` cannot speak yet.
+    """
     started = time.monotonic()
     deadline = started + budget_s - export_s
     plan, device = plan or TrainingPlan(), device or pick_device("auto")
@@ -80,7 +84,7 @@ def run_all(
                 raise DatasetError(f"no audio after {time.monotonic() - started:.0f} s; synthesis exit codes {failed}")
             time.sleep(0.2)
         train_codec(
-            state, corpus, base, plan.budgets(), deadline, codec_settings, device,
+            state, corpus, speaker or base, plan.budgets(), deadline, codec_settings, device,
             pairs_count=pairs, scratch=scratch, seed=seed,
         )  # fmt: skip
         log.write(message="codec", audio=hours(audio))
@@ -118,6 +122,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--chunks", type=int, default=1 << 30, help="synthesise only the first so many chunks")
     parser.add_argument("--pairs", type=int, default=1500, help="sentences spoken by the base checkpoint")
+    parser.add_argument("--speaker", type=Path, help="checkpoint that speaks them, if the base cannot speak yet")
     parser.add_argument("--fit-s", type=float, default=TrainingPlan.fit_s)
     parser.add_argument("--encoder-s", type=float, default=TrainingPlan.encoder_s)
     parser.add_argument("--together-s", type=float, default=TrainingPlan.together_s)
@@ -140,6 +145,7 @@ def main() -> None:
         args.seed,
         args.pairs,
         args.chunks,
+        speaker=args.speaker,
     )
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from omni_bench.errors import DatasetError
-from reference_impl.model.config import config_from_json
+from reference_impl.loading.checkpoint import read_config
 from reference_impl.training.audio_pool import AudioPool
 from reference_impl.training.codec_model import compile_snake
 from reference_impl.training.codec_trainer import Codec, CodecSettings, CodecTrainer, validate
@@ -47,12 +47,12 @@ def train_codec(
 ) -> Path:
     """Run the stages that are not finished; returns the state file ``codec.pt``.
 
-    ``budgets_s``: seconds of each stage; ``deadline`` (``time.monotonic``) ends the run early
+    ``budgets_s``: seconds of each stage, 0 leaves it out; ``deadline`` (``time.monotonic``) ends the run early
     with the state saved. Audio is read from ``state/audio`` as it appears.
     """
     settings, device, max_steps = settings or CodecSettings(), device or pick_device("auto"), max_steps or {}
     log = Log(state / "logs" / "codec.jsonl", "codec")
-    config = config_from_json(base / "config.json")
+    config = read_config(base)
     torch.manual_seed(seed)
     codec = Codec(config).to(device)
     path = state / "codec.pt"
@@ -67,7 +67,7 @@ def train_codec(
     pairs = None
     pool = AudioPool(state / "audio", settings.pool_hours, device)
     for stage in SCRATCH_STAGES if scratch else STAGES:
-        if stage in finished or time.monotonic() >= deadline:
+        if stage in finished or budgets_s.get(stage) == 0 or time.monotonic() >= deadline:
             continue
         trainer = CodecTrainer(codec, stage, settings, device, seed)
         clock = Clock(budgets_s.get(stage, math.inf), max_steps.get(stage), deadline)

@@ -1,4 +1,4 @@
-"""The training text: free sentences and templates, as character ids and the teacher's phoneme ids.
+"""The training text: free sentences and templates, as written, as spoken, and as the teacher's phoneme ids.
 
     python -m reference_impl.training.corpus --sources FOLDER --out corpus.npz.xz [--seed 0]
 
@@ -25,13 +25,12 @@ from pathlib import Path
 import numpy as np
 
 from omni_bench.errors import DatasetError
-from reference_impl.model.config import TextConfig
-from reference_impl.prompt.characters import CharTokenizer
 from reference_impl.prompt.text.spoken import spoken_form
 from reference_impl.training import free_texts
 from reference_impl.training.sentences import MAX_CHARS, Chooser, excluded_keys
 from reference_impl.training.slots import LISTS, WordPool, fill
 
+MAX_SPOKEN_CHARS = 200
 MAX_PHONEMES = 400  # the teacher's own limit for one pass
 # sentences taken of each source; the templates fill the rest
 SHARES = {
@@ -48,28 +47,39 @@ MIN_WORD_COUNT = 3
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences as flat arrays. ``text`` are indices into the voice's alphabet, ``phonemes`` teacher ids.
+    """Sentences as flat arrays: ``written`` and ``spoken`` are UTF-8 bytes, ``phonemes`` teacher ids.
 
-    ``text_ends`` and ``phoneme_ends`` int64 [sentences]: sentence i is ``text[ends[i - 1]:ends[i]]``.
+    ``written`` is the sentence as people write it; ``spoken`` has numbers, dates, prices and
+    abbreviations as words. ``..._ends`` int64 [sentences]: sentence i is ``array[ends[i - 1]:ends[i]]``.
     ``info``: seed, sizes and sources.
     """
 
-    text: np.ndarray
-    text_ends: np.ndarray
+    written: np.ndarray
+    written_ends: np.ndarray
+    spoken: np.ndarray
+    spoken_ends: np.ndarray
     phonemes: np.ndarray
     phoneme_ends: np.ndarray
     info: dict
 
     def __len__(self) -> int:
-        return len(self.text_ends)
+        return len(self.phoneme_ends)
 
-    def text_ids(self, index: int) -> np.ndarray:
-        """Alphabet indices of one sentence, uint8."""
-        return self.text[self.text_ends[index - 1] if index else 0 : self.text_ends[index]]
+    def written_text(self, index: int) -> str:
+        """One sentence as people write it."""
+        return _part(self.written, self.written_ends, index).tobytes().decode()
+
+    def spoken_text(self, index: int) -> str:
+        """One sentence with everything in words."""
+        return _part(self.spoken, self.spoken_ends, index).tobytes().decode()
 
     def phoneme_ids(self, index: int) -> np.ndarray:
         """The teacher's phoneme ids of one sentence with the pads at both ends, int64."""
-        return self.phonemes[self.phoneme_ends[index - 1] if index else 0 : self.phoneme_ends[index]].astype(np.int64)
+        return _part(self.phonemes, self.phoneme_ends, index).astype(np.int64)
+
+
+def _part(array: np.ndarray, ends: np.ndarray, index: int) -> np.ndarray:
+    return array[ends[index - 1] if index else 0 : ends[index]]
 
 
 def build_sentences(
@@ -122,29 +132,28 @@ def build_sentences(
     return sentences
 
 
-_teacher_front: object | None = None
+Encoded = tuple[bytes, bytes, bytes]  # of one sentence: written, spoken, phoneme ids
+_teacher: object | None = None
 
 
-def _encode(sentence: str) -> tuple[bytes, bytes] | None:
-    """Alphabet indices and phoneme ids of one sentence, or None if it does not fit."""
-    global _teacher_front
-    if _teacher_front is None:
+def _encode(sentence: str) -> Encoded | None:
+    """The three forms of one sentence, or None if it does not fit."""
+    global _teacher
+    if _teacher is None:
         from hibari import Hibari
 
-        _teacher_front = (Hibari(), CharTokenizer(TextConfig()))
-    teacher, tokenizer = _teacher_front
+        _teacher = Hibari()
     spoken = spoken_form(sentence)
-    folded = tokenizer.fold(spoken).strip(" ,'")
-    if not folded or len(folded) > MAX_CHARS:
+    if not spoken.strip(" ,'") or len(spoken) > MAX_SPOKEN_CHARS:
         return None
-    phonemes = teacher.ids(" ".join(teacher.phonemize(spoken)))
+    phonemes = _teacher.ids(" ".join(_teacher.phonemize(spoken)))
     if len(phonemes) > MAX_PHONEMES or len(phonemes) < 5:
         return None
-    return bytes(TextConfig().chars.index(c) for c in folded), bytes(phonemes)
+    return sentence.encode(), spoken.encode(), bytes(phonemes)
 
 
-def encode_sentences(sentences: list[str], processes: int) -> list[tuple[bytes, bytes]]:
-    """Character and phoneme ids of every sentence that fits, in order."""
+def encode_sentences(sentences: list[str], processes: int) -> list[Encoded]:
+    """The three forms of every sentence that fits, in order."""
     if processes <= 1:
         encoded = map(_encode, sentences)
         return [e for e in encoded if e]
@@ -152,13 +161,14 @@ def encode_sentences(sentences: list[str], processes: int) -> list[tuple[bytes, 
         return [e for e in pool.imap(_encode, sentences, chunksize=200) if e]
 
 
-def save_corpus(path: Path, encoded: list[tuple[bytes, bytes]], info: dict) -> None:
+def save_corpus(path: Path, encoded: list[Encoded], info: dict) -> None:
     """Write the compressed file."""
     arrays = {
-        "text": np.frombuffer(b"".join(t for t, _ in encoded), np.uint8),
-        "text_lengths": np.array([len(t) for t, _ in encoded], np.uint16),
-        "phonemes": np.frombuffer(b"".join(p for _, p in encoded), np.uint8),
-        "phoneme_lengths": np.array([len(p) for _, p in encoded], np.uint16),
+        **{
+            name: np.frombuffer(b"".join(e[i] for e in encoded), np.uint8)
+            for i, name in enumerate(("written", "spoken", "phonemes"))
+        },
+        "lengths": np.array([[len(part) for part in e] for e in encoded], np.uint16),
         "info": np.frombuffer(json.dumps(info).encode(), np.uint8),
     }
     buffer = io.BytesIO()
@@ -171,11 +181,14 @@ def load_corpus(path: Path) -> Corpus:
     """Read :func:`save_corpus`. Raises DatasetError for a file that is none."""
     try:
         with np.load(io.BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as z:
+            written, spoken, phonemes = np.cumsum(z["lengths"].astype(np.int64), axis=0).T
             return Corpus(
-                z["text"],
-                np.cumsum(z["text_lengths"].astype(np.int64)),
+                z["written"],
+                written,
+                z["spoken"],
+                spoken,
                 z["phonemes"],
-                np.cumsum(z["phoneme_lengths"].astype(np.int64)),
+                phonemes,
                 json.loads(z["info"].tobytes()),
             )
     except (OSError, lzma.LZMAError, KeyError, ValueError) as error:
@@ -215,8 +228,8 @@ def main() -> None:
     info = {
         "seed": args.seed,
         "sentences": len(encoded),
-        "characters": sum(len(t) for t, _ in encoded),
-        "words": sum(t.count(0) + 1 for t, _ in encoded),
+        "characters": sum(len(written) for written, _, _ in encoded),
+        "words": sum(spoken.count(b" ") + 1 for _, spoken, _ in encoded),
     }
     save_corpus(args.out, encoded, info)
     print(json.dumps({**info, "bytes": args.out.stat().st_size}))

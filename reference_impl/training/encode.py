@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from omni_bench.errors import CheckpointError
-from reference_impl.model.config import config_from_json
+from reference_impl.loading.checkpoint import read_config
 from reference_impl.training.codec_model import to_wave
 from reference_impl.training.codec_trainer import Codec, autocast
 from reference_impl.training.state import load_state
@@ -32,7 +32,7 @@ def codes_path(folder: Path, name: str) -> Path:
 
 def load_codec(state: Path, base: Path, device: torch.device) -> Codec:
     """The trained codec. Raises CheckpointError if its training has not begun."""
-    codec = Codec(config_from_json(base / "config.json")).to(device)
+    codec = Codec(read_config(base)).to(device)
     saved = load_state(state / "codec.pt", device)
     if saved is None:
         raise CheckpointError(f"{state / 'codec.pt'}: no such file; train the codec first")

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from reference_impl.model.config import config_from_json
+from reference_impl.loading.checkpoint import read_config
+from reference_impl.loading.qwen_tokenizer import QwenTokenizer
 from reference_impl.training.codec_trainer import autocast
 from reference_impl.training.corpus import load_corpus
 from reference_impl.training.lm_data import Batch, BatchMaker, CodeStore, Utterances, ahead
@@ -45,6 +46,8 @@ class LmSettings:
     clip: float = 1.0
     average: float = 0.999
     validate_every: int = 2000
+    together_until: int = 200  # step up to which frames sit beside their text, and
+    apart_from: int = 3000  # step from which positions are numbered through; see BatchMaker.make
     validation_batch: int = 40
 
 
@@ -110,12 +113,36 @@ class LmTrainer:
             count += len(part)
         return {f"val_{name}": value / count for name, value in sums.items()}
 
+    @torch.no_grad()
+    def direction(self, maker: BatchMaker, store: CodeStore) -> tuple[torch.Tensor, torch.Tensor]:
+        """A vector [H] whose scalar product with every hidden state is about 1 (least squares over the validation
+        chunk), and the least of these products: above 0 a head row along it can switch an id off."""
+        model, table = self.averaged().eval(), store.table(validation=True)
+        parts = []
+        for i in range(0, len(table), self.settings.validation_batch):
+            batch = maker.make(table, np.arange(i, min(len(table), i + self.settings.validation_batch)), None)
+            parts.append(model.hidden(batch, store.codes[batch.input_frame].long(), None)[batch.target_at].float())
+        states = torch.cat(parts)
+        square = states.T @ states + 1e-3 * len(states) * torch.eye(states.shape[1], device=states.device)
+        found = torch.linalg.solve(square, states.sum(0))
+        return found, (states @ found).min()
+
 
 def _epoch(
-    maker: BatchMaker, table: Utterances, plan: list[np.ndarray], first: int, seed: int, epoch: int
+    maker: BatchMaker,
+    table: Utterances,
+    plan: list[np.ndarray],
+    first: int,
+    seed: int,
+    epoch: int,
+    step: int,
+    settings: LmSettings,
 ) -> Iterator[Batch]:
+    """The batches of an epoch from its ``first`` on, which is the training's ``step``."""
     for index in range(first, len(plan)):
-        yield maker.make(table, plan[index], np.random.default_rng((seed, LM_KEY, epoch, index)))
+        done = step + index - first - settings.together_until
+        apart = min(1.0, max(0.0, done / max(1, settings.apart_from - settings.together_until)))
+        yield maker.make(table, plan[index], np.random.default_rng((seed, LM_KEY, epoch, index)), apart)
 
 
 def train_lm(
@@ -140,7 +167,7 @@ def train_lm(
     """
     settings, device = settings or LmSettings(), device or pick_device("auto")
     log = Log(state / "logs" / "lm.jsonl", "lm")
-    config = config_from_json(base / "config.json")
+    config = read_config(base)
     corpus = load_corpus(corpus_path)
     torch.manual_seed(seed)
     model = LanguageModel(config)
@@ -152,7 +179,7 @@ def train_lm(
         model.predictor.load_state_dict(known.predictor.state_dict())
     trainer = LmTrainer(model.to(device), settings, device, seed)
     store = CodeStore(state / "audio", corpus, device, config.predictor.num_code_groups)
-    maker = BatchMaker(corpus, config.text, settings.tokens, settings.predicted, device)
+    maker = BatchMaker(corpus, config, QwenTokenizer(base), settings.tokens, settings.predicted, device)
     clock = Clock(budget_s, max_steps, deadline)
     path, epoch, first, spoken = state / "lm.pt", 0, 0, 0
     saved = load_state(path, device)
@@ -173,9 +200,12 @@ def train_lm(
     )
 
     def snapshot() -> None:
+        direction, least = trainer.direction(maker, store)
+        log.write(step=clock.step, least_along_direction=least)
         save_state(
             path,
             {
+                "direction": direction.cpu(),
                 "model": trainer.model.state_dict(),
                 "average": trainer.average.values,
                 "adam": trainer.adam.state_dict(),
@@ -199,7 +229,7 @@ def train_lm(
         table = store.table()
         plan = maker.plan(table, np.random.default_rng((seed, LM_KEY, epoch)))
         log.write(message="epoch", epoch=epoch, hours=store.hours, utterances=len(table), batches=len(plan))
-        for batch in ahead(_epoch(maker, table, plan, first, seed, epoch)):
+        for batch in ahead(_epoch(maker, table, plan, first, seed, epoch, clock.step, settings)):
             parts = trainer.step(batch, store, clock)
             first += 1
             spoken += batch.shape[0]

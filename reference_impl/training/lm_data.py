@@ -1,4 +1,8 @@
-"""Batches of the language model: utterances by length, all index arithmetic on the CPU, ahead of the device."""
+"""Batches of the language model: utterances by length, all index arithmetic on the CPU, ahead of the device.
+
+A sequence is the released prompt with all the text at once (:mod:`reference_impl.prompt.released`)
+and the frames after it, with one language tag or without, at random.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,14 @@ import torch
 from torch import Tensor
 
 from omni_bench.errors import DatasetError
-from reference_impl.model.config import TextConfig
+from reference_impl.loading.qwen_tokenizer import QwenTokenizer
+from reference_impl.model.config import ModelConfig
 from reference_impl.training.audio_pool import VALIDATION_CHUNK
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.encode import codes_path
 from reference_impl.training.synthesise import finished_chunks, read_info
 
+PREFIX = 9  # positions before the text with a language tag; one less without
 LENGTH_STEP = 16  # sequence lengths are padded to a multiple of it
 BUCKET_UTTERANCES = 8192
 PREFETCHED = 4
@@ -45,7 +51,8 @@ class Utterances:
 class Batch:
     """Indices of one step, on the device.
 
-    ``text`` [B, L]: text ids, 0 where a position holds a frame or nothing. ``positions`` [B, L].
+    ``text`` [B, L]: text ids, that of the pad where there is no text. ``control`` [B, L]: codec
+    control ids, -1 where there is none. ``positions`` [B, L].
     ``input_at``, ``input_frame``, ``input_row`` [n]: flat positions that hold a frame, which
     frame, of which utterance. ``target_at``, ``target_frame``, ``target_end`` [m]: flat
     positions that predict, the frame they predict, and whether it is the end instead.
@@ -53,6 +60,7 @@ class Batch:
     """
 
     text: Tensor
+    control: Tensor
     positions: Tensor
     input_at: Tensor
     input_frame: Tensor
@@ -131,18 +139,61 @@ class CodeStore:
         )
 
 
+class SpokenTexts:
+    """The token ids of every sentence in three forms: as written, as spoken, as spoken without the last full stop.
+
+    ``starts`` and ``lengths`` int64 [3, sentences] say where in ``ids``.
+    """
+
+    SHARES = (0.45, 0.45, 0.10)
+
+    def __init__(self, corpus: Corpus, tokenizer: QwenTokenizer):
+        forms = [
+            [corpus.written_text(i) for i in range(len(corpus))],
+            [corpus.spoken_text(i) for i in range(len(corpus))],
+        ]
+        forms.append([text.removesuffix(".") for text in forms[1]])
+        encoded = [tokenizer.encode(text) for form in forms for text in form]
+        lengths = np.array([len(ids) for ids in encoded], np.int64)
+        self.ids = np.concatenate([np.array(ids, np.int64) for ids in encoded])
+        self.lengths = lengths.reshape(len(forms), -1)
+        self.starts = (np.cumsum(lengths) - lengths).reshape(len(forms), -1)
+
+
 class BatchMaker:
     """Makes batches of about ``tokens`` padded positions; ``predicted`` frames go to the code predictor."""
 
-    def __init__(self, corpus: Corpus, text: TextConfig, tokens: int, predicted: int, device: torch.device):
-        self._corpus, self._text, self._tokens, self._predicted, self._device = corpus, text, tokens, predicted, device
-        self._text_start = np.concatenate([[0], corpus.text_ends[:-1]])
-        self._text_length = corpus.text_ends - self._text_start
-        self._voice_ids = np.array(list(text.voices.values()), np.int64)
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: ModelConfig,
+        tokenizer: QwenTokenizer,
+        tokens: int,
+        predicted: int,
+        device: torch.device,
+    ):
+        self._texts = SpokenTexts(corpus, tokenizer)
+        self._text, self._control, self._role = config.text, config.talker.control, tokenizer.assistant_role
+        self._tokens, self._predicted, self._device = tokens, predicted, device
+        self._speakers = np.array(list(config.talker.control.speakers.values()), np.int64)
+        self._longest = self._texts.lengths.max(axis=0)
+
+    def _prefixes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Text and codec ids before the text, int64 [2, 9]: without a language, and with it. -2: the speaker."""
+        text, control = self._text, self._control
+        pad, bos = text.tts_pad_id, text.tts_bos_id
+        none = [-1, -1, -1]
+        tags = [control.think_bos_id, control.languages["english"], control.think_eos_id, -2, control.pad_id]
+        texts = [[*self._role, *[pad] * 4, bos, pad], [*self._role, *[pad] * 5, bos]]
+        codes = [
+            [*none, control.nothink_id, tags[0], *tags[2:], -1],
+            [*none, control.think_id, *tags],
+        ]
+        return np.array(texts, np.int64), np.array(codes, np.int64)
 
     def lengths(self, table: Utterances) -> np.ndarray:
-        """Positions of every utterance: voice, characters, codec start, frames."""
-        return 2 + self._text_length[table.sentence] + table.frames
+        """The most positions of every utterance: prefix, text and its end, codec start, frames."""
+        return PREFIX + 2 + self._longest[table.sentence] + table.frames
 
     def plan(self, table: Utterances, rng: np.random.Generator) -> list[np.ndarray]:
         """All utterances once, in random batches of similar length."""
@@ -163,28 +214,45 @@ class BatchMaker:
                 start += count
         return [batches[i] for i in rng.permutation(len(batches))]
 
-    def make(self, table: Utterances, rows: np.ndarray, rng: np.random.Generator | None) -> Batch:
-        """The indices of one batch. Without ``rng`` the predictor gets the first frames (validation)."""
+    def make(self, table: Utterances, rows: np.ndarray, rng: np.random.Generator | None, apart: float = 1.0) -> Batch:
+        """The indices of one batch. Without ``rng`` the predictor gets the first frames (validation).
+
+        ``apart``: 1 numbers the positions through, as released models do; 0 lets frame t sit beside the
+        t-th token of the text, from which a model learns in a few steps where in the text it is; between, between.
+        """
         first, frames, sentence, voice = (
             x[rows][:, None] for x in (table.first, table.frames, table.sentence, table.voice)
         )
-        text_start, text_length = self._text_start[sentence], self._text_length[sentence]
-        length = _padded(int((2 + text_length + frames).max()))
+        count = len(rows)
+        if rng is None:
+            form, named = np.arange(count) % 2, np.arange(count) // 2 % 2
+        else:
+            form, named = rng.choice(len(SpokenTexts.SHARES), count, p=SpokenTexts.SHARES), rng.integers(0, 2, count)
+        text_start = self._texts.starts[form, sentence[:, 0]][:, None]
+        text_length = self._texts.lengths[form, sentence[:, 0]][:, None]
+        before = (PREFIX - 1 + named)[:, None]
+        start = before + text_length + 1  # of the codec
+        length = _padded(int((start + 1 + frames).max()))
         at = np.arange(length)[None]
-        is_text = (at >= 1) & (at <= text_length)
-        source = np.clip(text_start + at - 1, 0, len(self._corpus.text) - 1)
-        text = np.where(is_text, self._corpus.text[source].astype(np.int64) + self._text.first_char_id, 0)
-        text = np.where(at == 0, self._voice_ids[voice], text)
-        text = np.where(at == text_length + 1, self._text.codec_bos_id, text)
-        # positions start again at the codec start, so that a frame sits near its character
-        positions = np.where(at <= text_length, at, at - text_length - 1)
-        is_frame = (at >= text_length + 2) & (at < text_length + 2 + frames)
-        is_target = (at >= text_length + 1) & (at <= text_length + 1 + frames)
-        frame = first + at - text_length - 2
+        is_text = (at >= before) & (at < before + text_length)
+        source = np.clip(text_start + at - before, 0, len(self._texts.ids) - 1)
+        text = np.where(is_text, self._texts.ids[source], self._text.tts_pad_id)
+        text = np.where(at == before + text_length, self._text.tts_eos_id, text)
+        control = np.where((at >= before) & (at < start), self._control.pad_id, -1)
+        control = np.where(at == start, self._control.bos_id, control)
+        texts, codes = self._prefixes()
+        head = at[:, :PREFIX] < before
+        text[:, :PREFIX] = np.where(head, texts[named], text[:, :PREFIX])
+        control[:, :PREFIX] = np.where(head, codes[named], control[:, :PREFIX])
+        control = np.where(control == -2, self._speakers[voice], control)
+        positions = np.where(at < start, at, at - np.round((1 - apart) * (text_length + 2)).astype(np.int64))
+        is_frame = (at > start) & (at <= start + frames)
+        is_target = (at >= start) & (at <= start + frames)
+        frame = first + at - start - 1
         input_at = np.flatnonzero(is_frame)
         target_at = np.flatnonzero(is_target)
         target_frame = (frame + 1).ravel()[target_at]
-        end = (at == text_length + 1 + frames).ravel()[target_at]
+        end = (at == start + frames).ravel()[target_at]
         speaking = np.flatnonzero(~end)
         if rng is None:
             predicted = speaking[: self._predicted]
@@ -192,6 +260,7 @@ class BatchMaker:
             predicted = rng.choice(speaking, self._predicted, replace=len(speaking) < self._predicted)
         arrays = (
             text,
+            control,
             positions,
             input_at,
             frame.ravel()[input_at],

@@ -72,8 +72,15 @@ class LanguageModel(nn.Module):
         frames = F.embedding_bag(codes + offsets, self.tables(), mode="sum")
         if keep is not None:
             frames = frames * keep
-        text = self.talker.embed_text(batch.text) * (batch.text > 0)[..., None]
-        x = text.flatten(0, 1).index_add(0, batch.input_at, frames.to(text.dtype)).view(rows, length, -1)
+        # the table of projected text vectors is far smaller than a batch
+        text = F.embedding(batch.text, self.talker.text_projection(self.talker.text_embedding.weight))
+        control = F.embedding(batch.control.clamp(min=0), self.talker.codec_embedding.weight)
+        x = (
+            (text + control * (batch.control >= 0)[..., None])
+            .flatten(0, 1)
+            .index_add(0, batch.input_at, frames.float())
+            .view(rows, length, -1)
+        )
         return self.talker.stack(x, batch.positions, CausalView()).flatten(0, 1)
 
     def predictor_logits(self, hidden: Tensor, codes: Tensor) -> Tensor:

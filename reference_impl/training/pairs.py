@@ -14,18 +14,11 @@ import numpy as np
 from omni_bench.errors import EngineError
 from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Event, Failed, Finished, SpeechRequest
-from reference_impl.model.config import TextConfig
 from reference_impl.settings import ServerSettings
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.teacher import FRAME_SAMPLES
 
 SHORTEST, LONGEST = 25, 100  # characters of a sentence that is spoken for a pair
-
-
-def sentence_text(corpus: Corpus, index: int) -> str:
-    """A corpus sentence as the voice reads it."""
-    chars = TextConfig().chars
-    return "".join(chars[i] for i in corpus.text_ids(index))
 
 
 def speak_pairs(
@@ -67,11 +60,13 @@ def speak_pairs(
 
     try:
         # the last sentences: the first chunk is kept for validation
-        usable = [i for i in range(len(corpus) - 1, -1, -1) if SHORTEST <= len(corpus.text_ids(i)) <= LONGEST][:count]
+        usable = [i for i in range(len(corpus) - 1, -1, -1) if SHORTEST <= len(corpus.spoken_text(i)) <= LONGEST][
+            :count
+        ]
         pending = set(range(len(usable)))
         for number, index in enumerate(usable):
             voice = engine.voices[number % len(engine.voices)]
-            request = SpeechRequest(f"pair-{number}", sentence_text(corpus, index), voice, seed=number)
+            request = SpeechRequest(f"pair-{number}", corpus.spoken_text(index), voice, seed=number)
             engine.submit(request, listener(number))
         done.wait(timeout_s)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from reference_impl.loading.checkpoint import Model, code2wav_rule, load_model, predictor_rule, talker_rule
+from reference_impl.loading.checkpoint import Model, TensorSource, load_model
+from reference_impl.loading.qwen_tokenizer import FILES
+from reference_impl.loading.released_config import CODEC_FOLDER
+from reference_impl.loading.tensor_rules import code2wav_rule, predictor_rule, talker_rule
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.config import ModelConfig
 
@@ -53,24 +57,27 @@ def released_tensors(
 
 
 def write_checkpoint(
-    folder: Path, config: ModelConfig, talker: nn.Module, predictor: nn.Module, code2wav: nn.Module
+    folder: Path, base: Path, config: ModelConfig, talker: nn.Module, predictor: nn.Module, code2wav: nn.Module
 ) -> None:
-    """Write three float16 safetensors files under released names, and ``config.json``."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the released folder of ``config``: weights as float16, everything else as ``base`` has it."""
     groups = config.predictor.num_code_groups
-    stages: list[tuple[str, nn.Module, Callable]] = [
-        ("talker", talker, talker_rule),
-        ("predictor", predictor, lambda n: predictor_rule(n, groups)),
-        ("code2wav", code2wav, lambda n: code2wav_rule(n, config)),
-    ]
-    for stage, module, rule in stages:
-        tensors: dict[str, Tensor] = {}
-        for name, parameter in module.named_parameters():
-            value = parameter.detach().float().cpu()
-            for released, part in released_tensors(name, value, rule(name).sources, config):
-                tensors[released] = part.half().contiguous()
-        partial = folder / f"{stage}.partial"
-        save_file(tensors, partial, metadata={"format": "pt"})
+    main: list[tuple[nn.Module, Callable]] = [(talker, talker_rule), (predictor, lambda n: predictor_rule(n, groups))]
+    codec: list[tuple[nn.Module, Callable]] = [(code2wav, lambda n: code2wav_rule(n, config))]
+    for part, stages in ((folder, main), (folder / CODEC_FOLDER, codec)):
+        part.mkdir(parents=True, exist_ok=True)
+        source = TensorSource(base / part.relative_to(folder))
+        tensors = {name: source.get(name) for name in source.names()}
+        for module, rule in stages:
+            for name, parameter in module.named_parameters():
+                value = parameter.detach().float().cpu()
+                for released, piece in released_tensors(name, value, rule(name).sources, config):
+                    tensors[released] = piece
+        half = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+        partial = part / "model.partial"
+        save_file({name: t.contiguous() for name, t in half.items()}, partial, metadata={"format": "pt"})
         partial.chmod(0o644)
-        partial.replace(folder / f"{stage}.safetensors")
-    (folder / "config.json").write_text(config.to_json() + "\n", encoding="utf-8")
+        partial.replace(part / "model.safetensors")
+        for name in (*FILES, "config.json", "generation_config.json", "preprocessor_config.json"):
+            path = base / part.relative_to(folder) / name
+            if path.exists() and path.resolve() != (part / name).resolve():
+                shutil.copyfile(path, part / name)

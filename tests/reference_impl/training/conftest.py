@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from released_folder import save_released
 from repository import ROOT
 
+from reference_impl.loading.checkpoint import Model, read_config
 from reference_impl.model.code2wav import Code2Wav
-from reference_impl.model.config import ModelConfig, TransformerConfig, config_from_json
+from reference_impl.model.config import ModelConfig, TransformerConfig
 from reference_impl.training import audio_pool
 from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
 from reference_impl.training.lm_model import LanguageModel
-from reference_impl.training.released import write_checkpoint
 from reference_impl.training.synthesise import chunk_name
 
-BUNDLED = ROOT / "reference_impl" / "checkpoints" / "tiny"
+BUNDLED = ROOT / "reference_impl" / "checkpoints" / "tiny_released"
 SENTENCES = ("the dog barks.", "is it late?", "two cats, one mouse.", "good morning!", "we saw the sea.", "no.")
 
 
@@ -40,10 +42,10 @@ def small_transformer(hidden: int) -> TransformerConfig:
 
 def toy_config() -> ModelConfig:
     """The bundled configuration, narrow, with 4 codebooks of 16; the same upsampling."""
-    full = config_from_json(BUNDLED / "config.json")
+    full = read_config(BUNDLED)
     return replace(
         full,
-        talker=replace(full.talker, transformer=small_transformer(32), codec_vocab_size=17, codec_eos_id=16),
+        talker=replace(full.talker, transformer=small_transformer(32), text_vocab_size=280, text_hidden_size=24),
         predictor=replace(full.predictor, transformer=small_transformer(24), codebook_size=16, num_code_groups=4),
         code2wav=replace(
             full.code2wav,
@@ -85,10 +87,16 @@ def toy_base(tmp_path_factory) -> tuple[Path, ModelConfig]:
     torch.manual_seed(3)
     model = LanguageModel(config)
     model.initialise()
+    torch.manual_seed(3)
     code2wav = Code2Wav(config.code2wav, max_frames=257)
     torch.nn.init.normal_(code2wav.quantizer.codebooks)
-    write_checkpoint(folder, config, model.talker, model.predictor, code2wav)
-    return folder, config
+    cpu = torch.device("cpu")
+    save_released(folder, Model(config, model.talker, model.predictor, code2wav, cpu, torch.float32), size="0b6")
+    path = folder / "config.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    raw["omni_bench"] = {"name": "toy", "spoken_form": True, "max_chars": 180}
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    return folder, read_config(folder)
 
 
 @pytest.fixture(autouse=True)
@@ -101,8 +109,7 @@ def synthesis_is_done(monkeypatch) -> None:
 def toy(tmp_path, toy_base) -> Toy:
     """A fresh toy project with three chunks of audio."""
     base, config = toy_base
-    chars = config.text.chars
-    encoded = [(bytes(chars.index(c) for c in s), bytes([0, 5, 6, 7, 0])) for s in SENTENCES]
+    encoded = [(s.encode(), s.encode(), bytes([0, 5, 6, 7, 0])) for s in SENTENCES]
     save_corpus(tmp_path / "corpus.npz.xz", encoded, {"seed": 0})
     audio = tmp_path / "state" / "audio"
     audio.mkdir(parents=True)

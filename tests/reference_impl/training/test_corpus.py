@@ -143,11 +143,12 @@ def test_pairs_hold_both_sentences_whole():
 
 
 def test_a_corpus_file_comes_back(tmp_path):
-    encoded = [(bytes([1, 2, 3]), bytes([0, 9, 0])), (bytes([4]), bytes([0, 7, 8, 0]))]
+    encoded = [(b"At 5.", b"At five.", bytes([0, 9, 0])), ("£4.".encode(), b"Four pounds.", bytes([0, 7, 8, 0]))]
     save_corpus(tmp_path / "c.npz.xz", encoded, {"seed": 3})
     corpus = load_corpus(tmp_path / "c.npz.xz")
     assert len(corpus) == 2 and corpus.info == {"seed": 3}
-    assert [corpus.text_ids(i).tolist() for i in (0, 1)] == [[1, 2, 3], [4]]
+    assert [corpus.written_text(i) for i in (0, 1)] == ["At 5.", "£4."]
+    assert [corpus.spoken_text(i) for i in (0, 1)] == ["At five.", "Four pounds."]
     assert [corpus.phoneme_ids(i).tolist() for i in (0, 1)] == [[0, 9, 0], [0, 7, 8, 0]]
     assert corpus.phoneme_ids(1).dtype == np.int64
     (tmp_path / "broken").write_bytes(b"nothing")

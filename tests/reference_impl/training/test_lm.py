@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ from repository import ROOT
 from omni_bench.errors import DatasetError
 from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
-from reference_impl.model.config import config_from_json
-from reference_impl.prompt.characters import CharTokenizer
+from reference_impl.loading.checkpoint import load_model, read_config
+from reference_impl.loading.qwen_tokenizer import QwenTokenizer
+from reference_impl.prompt.released import ReleasedPrompts
 from reference_impl.settings import ServerSettings
 from reference_impl.training import lm as lm_module
 from reference_impl.training.corpus import load_corpus, save_corpus
 from reference_impl.training.encode import codes_path
-from reference_impl.training.export import export
+from reference_impl.training.export import UNUSED_LOGIT, export, rarest_code, swap_first_code
 from reference_impl.training.lm import LmSettings, train_lm
 from reference_impl.training.lm_data import BatchMaker, CodeStore, Utterances, ahead
 from reference_impl.training.lm_model import LanguageModel, corrupt, losses, muon_pieces
@@ -55,7 +57,8 @@ def test_training_lowers_the_loss(toy):
     rows = [json.loads(line) for line in (toy.state / "logs" / "lm.jsonl").read_text().splitlines()]
     steps = [r for r in rows if "code0" in r]
     assert steps[-1]["code0"] < steps[0]["code0"]
-    assert rows[-1]["message"] == "end of run" and rows[-1]["hours"] > 0 and rows[-1]["utterances_seen"] > 0
+    last = next(row for row in rows if row.get("message") == "end of run")
+    assert last["hours"] > 0 and last["utterances_seen"] > 0
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(toy, monkeypatch):
@@ -111,7 +114,7 @@ def test_every_utterance_is_in_a_plan_once(toy):
     corpus = load_corpus(toy.corpus)
     store = CodeStore(toy.state / "audio", corpus, CPU, 4)
     store.load()
-    maker = BatchMaker(corpus, toy.config.text, 64, 8, CPU)
+    maker = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 64, 8, CPU)
     table = store.table()
     plan = maker.plan(table, np.random.default_rng(0))
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(table)))
@@ -121,30 +124,58 @@ def test_every_utterance_is_in_a_plan_once(toy):
     assert all(np.array_equal(a, b) for a, b in zip(plan, again, strict=True))
 
 
-def test_a_batch_has_the_layout_of_the_tokenizer(toy):
+@pytest.mark.parametrize("row", range(4))
+def test_a_batch_has_the_layout_of_the_prompt_builder(toy, row):
+    """Vectors and positions before the first frame are a server's; without rng the language goes by row."""
     write_codes(toy)
     corpus = load_corpus(toy.corpus)
     store = CodeStore(toy.state / "audio", corpus, CPU, 4)
     store.load()
-    maker, table = BatchMaker(corpus, toy.config.text, 256, 8, CPU), store.table()
-    batch = maker.make(table, np.array([2]), np.random.default_rng(0))
-    text = "".join(toy.config.text.chars[i] for i in corpus.text_ids(int(table.sentence[2])))
-    voice = list(toy.config.text.voices)[int(table.voice[2])]
-    prompt = CharTokenizer(toy.config.text).prompts(text, voice)[0]
-    count, frames = len(prompt.ids), int(table.frames[2])
-    assert tuple(batch.text[0, :count].tolist()) == prompt.ids
-    assert tuple(batch.positions[0, :count].tolist()) == prompt.positions
-    assert batch.positions[0, count : count + frames].tolist() == list(range(1, frames + 1))
-    assert batch.input_at.tolist() == list(range(count, count + frames))
-    assert batch.target_at.tolist() == list(range(count - 1, count + frames))
-    first = int(table.first[2])
-    assert batch.target_frame[:-1].tolist() == list(range(first, first + frames))
-    assert batch.target_end.tolist() == [False] * frames + [True]
+    maker, table = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 256, 8, CPU), store.table()
+    batch = maker.make(table, np.arange(4), None)
+    known = load_model(toy.base, CPU, torch.float32, 512, 257)
+    model = LanguageModel(toy.config)
+    model.talker.load_state_dict(known.talker.state_dict())
+    prompts = ReleasedPrompts(known)
+    voice, frames = prompts.voices[int(table.voice[row])], int(table.frames[row])
+    text = corpus.spoken_text(int(table.sentence[row]))
+    segment = prompts.segments(SpeechRequest("r", text, voice, 0, language=("auto", "english")[row // 2 % 2]))[0]
+    prompt = prompts.build(segment)
+    count, length = len(prompt.embeds), batch.shape[1]
+    table_of_text = model.talker.embed_text(batch.text[row, :count])
+    control = batch.control[row, :count]
+    codec = model.talker.codec_embedding(control.clamp(min=0)) * (control >= 0)[:, None]
+    assert torch.allclose(table_of_text + codec, prompt.embeds, atol=1e-6)
+    assert batch.positions[row, : count + frames].tolist() == list(range(count + frames))
+    inputs = batch.input_at[batch.input_row == row] - row * length
+    assert inputs.tolist() == list(range(count, count + frames))
+    targets = (batch.target_at // length) == row
+    assert (batch.target_at[targets] - row * length).tolist() == list(range(count - 1, count + frames))
+    first = int(table.first[row])
+    assert batch.target_frame[targets][:-1].tolist() == list(range(first, first + frames))
+    assert batch.target_end[targets].tolist() == [False] * frames + [True]
+
+
+def test_positions_move_apart_from_beside_the_text_to_through_going(toy):
+    write_codes(toy)
+    corpus = load_corpus(toy.corpus)
+    store = CodeStore(toy.state / "audio", corpus, CPU, 4)
+    store.load()
+    maker, table = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 256, 8, CPU), store.table()
+    starts = []
+    for apart in (0.0, 0.5, 1.0):
+        batch = maker.make(table, np.array([0]), None, apart)
+        starts.append(int(batch.positions[0, batch.input_at[0]]))
+    # the prefix is 8 long; beside the text the codec start sits one before the first token
+    assert starts[0] == 8 and starts[0] < starts[1] < starts[2] == int(batch.input_at[0])
 
 
 def test_teacher_forcing_gives_the_codes_that_the_engine_draws(tmp_path):
     """Greedy codes of the engine are the likeliest ones of the training's forward pass: same layout, same weights."""
-    settings = ServerSettings(device="cpu", temperature=0.0, predictor_temperature=0.0, max_batch=1, threads=1)
+    base = ROOT / "reference_impl" / "checkpoints" / "tiny_released"
+    settings = ServerSettings(
+        checkpoint=str(base), device="cpu", temperature=0.0, predictor_temperature=0.0, max_batch=1, threads=1
+    )
     engine = build_engine(settings)
     events: list = []
     done = threading.Event()
@@ -162,17 +193,16 @@ def test_teacher_forcing_gives_the_codes_that_the_engine_draws(tmp_path):
         engine.stop()
     assert isinstance(events[0], Finished)
     codes = torch.from_numpy(np.asarray(events[0].codes, np.int16))
-    base = ROOT / "reference_impl" / "checkpoints" / "tiny"
-    config, known = config_from_json(base / "config.json"), load_base(base)
+    config, known = read_config(base), load_base(base)
     model = LanguageModel(config)
     model.talker.load_state_dict(known.talker.state_dict())
     model.predictor.load_state_dict(known.predictor.state_dict())
-    save_corpus(tmp_path / "c", [(bytes(config.text.chars.index(c) for c in text), bytes([0, 1, 0]))], {})
+    save_corpus(tmp_path / "c", [(text.encode(), text.encode(), bytes([0, 1, 0]))], {})
     corpus = load_corpus(tmp_path / "c")
     store = CodeStore(tmp_path, corpus, CPU, 16)
     store.codes, store.labels = codes, torch.zeros(len(codes), 2, dtype=torch.uint8)
     table = Utterances(*(np.array([v]) for v in (0, len(codes), 0, 1)))
-    batch = BatchMaker(corpus, config.text, 512, len(codes), CPU).make(table, np.array([0]), None)
+    batch = BatchMaker(corpus, config, QwenTokenizer(base), 512, len(codes), CPU).make(table, np.array([0]), None)
     with torch.no_grad():
         states = model.hidden(batch, store.codes[batch.input_frame].long(), None)[batch.target_at]
         likeliest = model.talker.codec_head(states).argmax(-1)
@@ -243,15 +273,20 @@ def test_the_export_speaks_in_the_engine(toy, tmp_path):
     train(toy, 5)
     out = tmp_path / "checkpoint"
     export(toy.state, toy.base, out)
-    assert {p.name for p in out.iterdir()} == {
-        "talker.safetensors", "predictor.safetensors", "code2wav.safetensors", "config.json", "README.md",
-    }  # fmt: skip
+    files = {path.relative_to(toy.base) for path in toy.base.rglob("*") if path.is_file()}
+    assert {path.relative_to(out) for path in out.rglob("*") if path.is_file()} == files | {Path("README.md")}
     saved = torch.load(toy.state / "lm.pt", weights_only=True)
     model = LanguageModel(toy.config)
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), saved["average"], strict=True):
             parameter.copy_(value)
     written = load_base(out)
+    code = rarest_code(toy.state, 16)
+    swap_first_code(model.talker, written.code2wav, code)
+    silent = torch.arange(3072)[(torch.arange(3072) >= 16) & (torch.arange(3072) != 2150)]
+    assert torch.allclose(written.talker.codec_head.weight[silent[0]], UNUSED_LOGIT * saved["direction"], rtol=1e-2)
+    with torch.no_grad():
+        model.talker.codec_head.weight[silent] = written.talker.codec_head.weight[silent]
     for name, value in written.talker.state_dict().items():
         assert torch.allclose(value, model.talker.state_dict()[name], rtol=1e-3, atol=1e-4), name
     for name, value in written.predictor.named_parameters():
