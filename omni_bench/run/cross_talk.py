@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from omni_bench.accuracy.cross_talk.check import CrossTalkHit, LevelCrossTalk, find_cross_talk
@@ -106,7 +107,12 @@ def _hit(hit: CrossTalkHit) -> dict[str, Any]:
 
 def _background(levels: Iterable[LevelResult]) -> list[Words]:
     languages = dict.fromkeys(request.language for level in levels for request in level.requests)
-    return [_words(text, language) for language in languages for text in bundled_texts(language)]
+    return [words for language in languages for words in _bundled_words(language)]
+
+
+@cache  # a self-test checks dozens of runs
+def _bundled_words(language: str) -> list[Words]:
+    return [_words(text, language) for text in bundled_texts(language)]
 
 
 def _words(text: str | None, language: str) -> Words:

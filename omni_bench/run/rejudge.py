@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from omni_bench.accuracy.asr.pool import transcribe
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
@@ -64,11 +65,12 @@ def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
 
 
 def judge_again(
-    path: Path, overrides: Sequence[str], progress: RunProgress, transcriber: Transcriber = transcribe
+    path: Path, overrides: Sequence[str], progress: RunProgress, judge: tuple[JudgeSpec, Transcriber] | None = None
 ) -> tuple[RunFolder, dict[str, Any]]:
     """Transcribe the kept audio of a run and rewrite its accuracy, run.json and report.md.
 
-    ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. ``transcriber`` hears the clips.
+    ``overrides``: ``asr.KEY=VALUE`` over the run's own settings. ``judge``: found already, and
+    what hears the clips; None: that of the settings.
     Raises ConfigError for bad overrides or if not all audio was kept, AccuracyError if there is no judge, StoreError.
     """
     folder = RunFolder.open(path)
@@ -90,7 +92,7 @@ def judge_again(
             f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
         )
     language = config.dataset.locale
-    spec = find_judge(config.asr, language, progress.say)
+    spec, transcriber = judge or (find_judge(config.asr, language, progress.say), transcribe)
     assert spec is not None
     prompts = prompts_again(config.dataset, run)
     references = references_for(config.asr, prompts)
@@ -102,8 +104,8 @@ def judge_again(
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
     asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
-    judge = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], prompts=prompts)
-    provenance = {**stored, "judge": judge, "config": {**stored["config"], "asr": asr}}
+    facts = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], prompts=prompts)
+    provenance = {**stored, "judge": facts, "config": {**stored["config"], "asr": asr}}
     found = check_cross_talk(levels, verdicts, config.checks)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
     kept = _kept(levels, folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.asr.weights.resolve import describe_judge
+from omni_bench.accuracy.judge_error import references_of
 from omni_bench.accuracy.wer import UtteranceScore, score_utterance
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.records.config import RunConfig
@@ -68,7 +69,7 @@ def run_selftest(
     """
     started = time.monotonic()
     prompts = out / PROMPTS
-    write_prompts(prompts)
+    references = references_of(write_prompts(prompts))
     judged = compose([*plan.overrides(0, prompts), "asr=whisper", f"asr.model={plan.judge_model}"])
     spec = find_judge(judged.asr, LOCALE, progress.say)
     assert spec is not None
@@ -83,10 +84,9 @@ def run_selftest(
         for answer in heard.answers
         if answer.sound and answer.recording is not None
     ]
-    progress.begin_judging(len(recordings), f"{spec.name}, recordings of all runs")
-    ear.learn(recordings, progress.judged)
+    progress.begin_judging(len(recordings) + len(references), f"{spec.name}, recordings of all runs")
+    distinct = ear.learn(recordings, [reference.clip for reference in references], progress.judged)
     progress.end()
-    distinct = ear.distinct  # the judge's own error adds recordings that are not of these runs
     cases = _judge_all(runs, ear, plan, judged, progress)
     facts = {
         "plan": list(describe(plan)),
@@ -136,15 +136,15 @@ def _run_all(
 
     def go(job: _Job, more: Sequence[str] = ()) -> None:
         started = time.monotonic()
-        config = compose(overrides_of(job, more))
-        kept = _is_kept(job, config)
-        problem = None if kept else one_run(config, job.folder, command)
+        overrides = overrides_of(job, more)
+        kept = _is_kept(job, overrides)
+        problem = None if kept else one_run(compose(overrides), job.folder, command)
         note(job, kept, problem, time.monotonic() - started)
 
     for job in jobs:
         if job not in wire and job not in model:
             go(job)
-    kept = [job for job in model if _is_kept(job, compose(overrides_of(job)))]
+    kept = [job for job in model if _is_kept(job, overrides_of(job))]
     for job in kept:
         note(job, True, None, 0.0)
     left = [job for job in model if job not in kept]
@@ -162,13 +162,13 @@ def _run_all(
     return [done[job.folder] for job in jobs]
 
 
-def _is_kept(job: _Job, config: RunConfig) -> bool:
+def _is_kept(job: _Job, overrides: Sequence[str]) -> bool:
     """Whether the run is there already; what is left of one that was interrupted is deleted.
 
     Raises ConfigError if it is a run with other settings.
     """
     kept = came_to_its_end(job.folder)
-    if kept and (changed := other_settings(job.folder, config)):
+    if kept and (changed := other_settings(job.folder, compose(overrides))):
         raise ConfigError(
             f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "
             "use the options it was started with, or choose another folder"
@@ -238,7 +238,7 @@ def _judged(
 ) -> tuple[dict[str, Any], str | None]:
     """The run with the judge's verdicts; as it was, and why, if they could not be had."""
     try:
-        return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, transcriber=ear)[1], None
+        return judge_again(folder, [f"asr.model={plan.judge_model}"], progress, (ear.spec, ear))[1], None
     except (AccuracyError, ConfigError, StoreError) as error:
         return run_json, f"not judged again: {str(error).splitlines()[0]}"
 

@@ -27,18 +27,19 @@ class Ear:
     """Has the signature of :func:`omni_bench.accuracy.asr.pool.transcribe` and remembers what it heard."""
 
     def __init__(self, asr: AsrConfig, spec: JudgeSpec, language: str):
-        self._asr, self._spec, self._language = asr, spec, language
+        self.spec = spec
+        self._asr, self._language = asr, language
         self._heard: dict[str, Transcript] = {}
 
-    @property
-    def distinct(self) -> int:
-        """Recordings heard so far."""
-        return len(self._heard)
+    def learn(
+        self, recordings: Iterable[tuple[Path, int]], references: Sequence[AsrClip], on_progress: Progress | None = None
+    ) -> int:
+        """Hear (file, sample rate in Hz) of many runs and ``references`` in one go.
 
-    def learn(self, recordings: Iterable[tuple[Path, int]], on_progress: Progress | None = None) -> None:
-        """Hear (file, sample rate in Hz) of many runs in one go. Raises AccuracyError."""
+        How many of the recordings differ from each other. Raises AccuracyError.
+        """
         clips = [AsrClip(f"recording-{number}", path, rate) for number, (path, rate) in enumerate(recordings)]
-        self._hear(clips, on_progress)
+        return len(set(self._hear([*clips, *references], on_progress)[: len(clips)]))
 
     def __call__(
         self,
@@ -58,7 +59,7 @@ class Ear:
         new = {key: clip for key, clip in zip(keys, clips, strict=True) if key not in self._heard}
         # the ids within one call must differ, whatever run they come from
         ask = [replace(clip, request_id=str(number)) for number, clip in enumerate(new.values())]
-        heard = transcribe(ask, self._asr, self._language, on_progress, spec=self._spec) if ask else []
+        heard = transcribe(ask, self._asr, self._language, on_progress, spec=self.spec) if ask else []
         self._heard.update(zip(new, heard, strict=True))
         return keys
 

@@ -10,6 +10,7 @@ from omni_bench.compare.ab.words import quoted
 from omni_bench.datasets.bundled import read_bundled
 from omni_bench.datasets.seed_tts import META_NAME
 from omni_bench.errors import StoreError
+from omni_bench.records.prompt import Prompt
 
 DATASET, LOCALE = "seed_tts_mini", "en"
 SHORTEST_CHARS, LONGEST_CHARS = 22, 38
@@ -65,8 +66,8 @@ QUICK = SelftestPlan(
 FULL = SelftestPlan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 
 
-def write_prompts(folder: Path) -> int:
-    """Write the short sentences of the bundled set as a seed-tts folder; how many there are.
+def write_prompts(folder: Path) -> list[Prompt]:
+    """Write the short sentences of the bundled set as a seed-tts folder; those sentences.
 
     Their recordings are copied beside them. Raises DatasetError, StoreError.
     """
@@ -88,7 +89,7 @@ def write_prompts(folder: Path) -> int:
         (place / META_NAME).write_text("".join(rows), encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write the prompts to {place}: {error}") from None
-    return len(short)
+    return short
 
 
 def describe(plan: SelftestPlan) -> Sequence[str]:

@@ -35,7 +35,7 @@ def test_equal_recordings_are_heard_once_and_keep_their_own_ids(ear):
     found = ear([clip("a", 1), clip("b", 2), clip("c", 1)], None, "en")
     assert [one.request_id for one in found] == ["a", "b", "c"]
     assert [one.text for one in found] == ["heard 10", "heard 20", "heard 10"]
-    assert len(ear.asked[0]) == ear.distinct == 2
+    assert len(ear.asked[0]) == 2
 
 
 def test_what_is_known_is_not_asked_again(ear):
@@ -44,9 +44,19 @@ def test_what_is_known_is_not_asked_again(ear):
     assert len(ear.asked) == 1
 
 
+def test_references_are_heard_with_the_recordings_and_are_none_of_them(ear, tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_text("same")
+    references = [clip("r", 1), clip("s", 2)]
+    assert ear.learn([(tmp_path / name, 24000) for name in "ab"], references) == 1
+    assert ear.asked == [["0", "1", "2"]]
+    ear(references, None, "en")
+    assert len(ear.asked) == 1
+
+
 def test_the_rate_belongs_to_the_recording(ear):
     ear([clip("a", 1), AsrClip("a", np.full(10, 1, dtype=np.int16), 16000)], None, "en")
-    assert ear.distinct == 2
+    assert len(ear.asked[0]) == 2
 
 
 def test_a_missing_file_is_named(ear, tmp_path):

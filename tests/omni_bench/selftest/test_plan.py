@@ -11,7 +11,7 @@ from omni_bench.selftest.plan import FULL, LONGEST_CHARS, QUICK, SHORTEST_CHARS,
 
 
 def test_the_sentences_are_short_and_have_references(tmp_path):
-    count = write_prompts(tmp_path)
+    count = len(write_prompts(tmp_path))
     source = read_seed_tts(tmp_path, "en")
     prompts = [source.take(index) for index in range(count)]
     assert len(prompts) == len(source.ids) == count >= 40
@@ -21,7 +21,7 @@ def test_the_sentences_are_short_and_have_references(tmp_path):
 
 @pytest.mark.parametrize("plan", [QUICK, FULL])
 def test_the_overrides_make_a_valid_configuration_with_enough_sentences(plan, tmp_path):
-    count = write_prompts(tmp_path)
+    count = len(write_prompts(tmp_path))
     first, second = (compose(plan.overrides(repeat, tmp_path)) for repeat in range(2))
     assert prompts_needed(first.load) <= count
     assert first.checks.parity_requests == plan.solo > 0
