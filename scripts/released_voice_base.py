@@ -21,7 +21,7 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 from benchmarks.peers.checkpoint import codec_json, generation_json, main_json, random_weights
 from reference_impl.loading.qwen_tokenizer import WORDS
 from reference_impl.model.presets import CONTROL, PRESETS
-from reference_impl.official_parity.official import MARKERS, import_official
+from reference_impl.official_parity.official import MARKERS, import_official, save_tokenizer
 from reference_impl.training.corpus import Corpus, load_corpus
 
 LEARNED_MERGES = 64
@@ -58,28 +58,7 @@ def make_tokenizer(folder: Path, corpus: Corpus) -> dict[str, int]:
             merges.append((pieces[0], pieces[1]))
             pieces[:2] = [pieces[0] + pieces[1]]
             vocabulary.setdefault(pieces[0], len(vocabulary))
-    (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
-    lines = "".join(f"{a} {b}\n" for a, b in merges)
-    (folder / "merges.txt").write_text("#version: 0.2\n" + lines, encoding="utf-8")
-    added = {}
-    for marker in MARKERS:
-        vocabulary[marker] = len(vocabulary)
-        flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-        added[str(vocabulary[marker])] = {"content": marker, **flags}
-    config = {
-        "tokenizer_class": "Qwen2Tokenizer",
-        "added_tokens_decoder": added,
-        "additional_special_tokens": list(MARKERS[1:]),
-        "pad_token": MARKERS[0],
-        "eos_token": MARKERS[2],
-        "bos_token": None,
-        "unk_token": None,
-        "errors": "replace",
-        "split_special_tokens": False,
-        "model_max_length": 131072,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-    return vocabulary
+    return save_tokenizer(folder, [f"{a} {b}" for a, b in merges])
 
 
 def main() -> None:

@@ -75,6 +75,10 @@ class QwenTokenizer:
         """See :class:`TextTokenizer`."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
+    def encode_all(self, texts: list[str]) -> list[list[int]]:
+        """:meth:`encode` of many texts, side by side on the CPU's cores."""
+        return [one.ids for one in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+
     def user_turn(self, text: str) -> tuple[int, ...]:
         """See :class:`TextTokenizer`."""
         return (self._start, *self.encode(f"user\n{text}"), self._end, *self.encode("\n"))

@@ -28,7 +28,8 @@ from reference_impl.model.config import (
 CODEC_FOLDER = "speech_tokenizer"
 TASKS = {"custom_voice": "CustomVoice", "voice_design": "VoiceDesign", "base": "Base"}
 SIZES = {"0b6": "0.6B", "1b7": "1.7B"}
-OWN_KEY = "omni_bench"
+OWN_KEY = "omni_bench"  # what config.json of a voice of this project says beyond the released fields
+OWN_TEXT = {"spoken_form": bool, "max_chars": int, "frames_per_char": float, "frames_extra": int}
 CONTROL_IDS = 1024  # the last ids of the codec vocabulary are control ids, not codes
 NO_INSTRUCTIONS = ("0b6", "custom_voice")  # this size and task were not trained to follow them
 DEFAULT_MAX_NEW_TOKENS = 8192
@@ -77,6 +78,7 @@ def released_config(folder: Path) -> ModelConfig:
     task = str(top["tts_model_type"])
     size = str(top.raw.get("tts_model_size") or "")
     talker = top.child("talker_config")
+    own = top.raw.get(OWN_KEY) or {}
     try:
         talker_config = _talker(talker)
         predictor = _predictor(talker.child("code_predictor_config"))
@@ -86,7 +88,7 @@ def released_config(folder: Path) -> ModelConfig:
             tts_pad_id=top["tts_pad_token_id"],
             tts_bos_id=top["tts_bos_token_id"],
             tts_eos_id=top["tts_eos_token_id"],
-            **_own_text(top.raw.get(OWN_KEY) or {}),
+            **{name: kind(own[name]) for name, kind in OWN_TEXT.items() if own.get(name) is not None},
         )
         top.check()
         if task not in TASKS:
@@ -99,10 +101,7 @@ def released_config(folder: Path) -> ModelConfig:
     except (AttributeError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: a value has the wrong type: {error}") from None
     return ModelConfig(
-        name=str(
-            (top.raw.get(OWN_KEY) or {}).get("name")
-            or f"Qwen3-TTS-12Hz-{SIZES.get(size, size or 'unknown')}-{TASKS[task]}"
-        ),
+        name=str(own.get("name") or f"Qwen3-TTS-12Hz-{SIZES.get(size, size or 'unknown')}-{TASKS[task]}"),
         talker=talker_config,
         predictor=predictor,
         code2wav=code2wav,
@@ -113,16 +112,6 @@ def released_config(folder: Path) -> ModelConfig:
         speaker_encoder=speaker,
         codec_encoder=encoder,
     )
-
-
-def _own_text(raw: dict[str, Any]) -> dict[str, Any]:
-    """What ``config.json`` of a voice of this project says beyond the released fields; other servers ignore it."""
-    return {
-        "spoken_form": bool(raw.get("spoken_form", False)),
-        "max_chars": None if raw.get("max_chars") is None else int(raw["max_chars"]),
-        "frames_per_char": None if raw.get("frames_per_char") is None else float(raw["frames_per_char"]),
-        "frames_extra": int(raw.get("frames_extra", 0)),
-    }
 
 
 def _transformer(fields: _Fields) -> TransformerConfig:

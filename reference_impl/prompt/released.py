@@ -130,13 +130,11 @@ class ReleasedPrompts:
 
     def _pieces(self, text: str) -> list[str]:
         """The text as this checkpoint reads it: in words and in pieces, if it asks for that."""
-        if self._text.spoken_form:
-            text = spoken_form(text)
-        if self._text.max_chars is None:
-            return [text]
-        pieces = [piece.strip(" ,'") for piece in split_sentences(text, self._text.max_chars)]
-        pieces = [p if p[-1] in ".?!" else f"{p}." for p in pieces if any(c.isalnum() for c in p)]
-        if not pieces:
+        pieces = [spoken_form(text) if self._text.spoken_form else text]
+        if self._text.max_chars is not None:
+            pieces = [piece.strip(" ,'") for piece in split_sentences(pieces[0], self._text.max_chars)]
+            pieces = [p if p[-1] in ".?!" else f"{p}." for p in pieces if any(c.isalnum() for c in p)]
+        if not any(pieces):
             raise RequestRejected("input holds nothing this voice can speak (letters, numbers)", "input")
         return pieces
 
@@ -268,7 +266,7 @@ def layouts(
         text = range(first + plain, first + plain + len(own))
         rows += range(first, first + plain)
         first = text.stop
-        *tags, codec_pad, codec_bos = _codec_ids(segment, control)
+        *tags, codec_pad, codec_bos = codec_ids(segment.language_id, segment.speaker_id, control)
         codec += enumerate([*tags, codec_pad], start=len(rows))
         rows += [*[pad] * len(tags), bos]
         spoken = [*text, eos]
@@ -285,9 +283,9 @@ def layouts(
         end = len(rows)
         rows += trailing
         spans.append((begin, end, len(rows)))
-    at, codec_ids = zip(*codec, strict=True)
-    sizes = [len(ids), len(rows), len(at), len(codec_ids)]
-    given = to_device([*ids, *rows, *at, *codec_ids], device).split(sizes)
+    at, added = zip(*codec, strict=True)
+    sizes = [len(ids), len(rows), len(at), len(added)]
+    given = to_device([*ids, *rows, *at, *added], device).split(sizes)
     table = torch.cat([talker.embed_text(given[0]), markers])
     vectors = table[given[1]].index_add_(0, given[2], talker.codec_embedding(given[3]))
     positions = torch.arange(max(end - begin for begin, end, _ in spans), device=device)
@@ -297,14 +295,14 @@ def layouts(
     ]
 
 
-def _codec_ids(segment: ReleasedSegment, control: CodecControl) -> list[int]:
+def codec_ids(language: int | None, speaker: int | None, control: CodecControl) -> list[int]:
     """Language tags, the speaker if it has an id, pad, bos."""
-    if segment.language_id is None:
+    if language is None:
         ids = [control.nothink_id, control.think_bos_id, control.think_eos_id]
     else:
-        ids = [control.think_id, control.think_bos_id, segment.language_id, control.think_eos_id]
-    if segment.speaker_id is not None:
-        ids.append(segment.speaker_id)
+        ids = [control.think_id, control.think_bos_id, language, control.think_eos_id]
+    if speaker is not None:
+        ids.append(speaker)
     return [*ids, control.pad_id, control.bos_id]
 
 
@@ -312,7 +310,7 @@ def _codec_side(
     segment: ReleasedSegment, talker: Talker, control: CodecControl, speaker: Tensor | None, device: torch.device
 ) -> Tensor:
     """Language tags, the speaker's slot if there is one, pad, bos [4..7, H]."""
-    vectors = talker.codec_embedding(to_device(_codec_ids(segment, control), device))
+    vectors = talker.codec_embedding(to_device(codec_ids(segment.language_id, segment.speaker_id, control), device))
     if speaker is None:
         return vectors
     tags = 3 if segment.language_id is None else 4

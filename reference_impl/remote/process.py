@@ -37,7 +37,7 @@ REPORT_INTERVAL_S = 0.5  # counters that have changed are reported this often, i
 STOP_LIMIT_S = 5.0  # an engine that takes longer to stop ends with its process
 RECEIVE_BYTES = 2**18
 # Audio waits for the interpreter lock while another thread runs Python for longer than this (CPython: 5 ms).
-# With an engine of 3 ms Python a step and 4 ms a prefill, the first audio is out after 6 ms instead of 8.5.
+# benchmarks/http_overhead of commit 27d997a, --host-ms 3 --prefill-ms 4: first audio after 6 ms instead of 8.5.
 SWITCH_INTERVAL_S = 0.0005
 _LAST = Item(0, 0)
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from omni_bench.errors import DatasetError
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer
 from reference_impl.model.config import ModelConfig
+from reference_impl.prompt.released import codec_ids
 from reference_impl.training.audio_pool import VALIDATION_CHUNK
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.encode import codes_path
@@ -153,7 +154,7 @@ class SpokenTexts:
             [corpus.spoken_text(i) for i in range(len(corpus))],
         ]
         forms.append([text.removesuffix(".") for text in forms[1]])
-        encoded = [tokenizer.encode(text) for form in forms for text in form]
+        encoded = tokenizer.encode_all([text for form in forms for text in form])
         lengths = np.array([len(ids) for ids in encoded], np.int64)
         self.ids = np.concatenate([np.array(ids, np.int64) for ids in encoded])
         self.lengths = lengths.reshape(len(forms), -1)
@@ -177,19 +178,18 @@ class BatchMaker:
         self._tokens, self._predicted, self._device = tokens, predicted, device
         self._speakers = np.array(list(config.talker.control.speakers.values()), np.int64)
         self._longest = self._texts.lengths.max(axis=0)
+        self._prefixes = self._make_prefixes()
 
-    def _prefixes(self) -> tuple[np.ndarray, np.ndarray]:
+    def _make_prefixes(self) -> tuple[np.ndarray, np.ndarray]:
         """Text and codec ids before the text, int64 [2, 9]: without a language, and with it. -2: the speaker."""
-        text, control = self._text, self._control
-        pad, bos = text.tts_pad_id, text.tts_bos_id
-        none = [-1, -1, -1]
-        tags = [control.think_bos_id, control.languages["english"], control.think_eos_id, -2, control.pad_id]
-        texts = [[*self._role, *[pad] * 4, bos, pad], [*self._role, *[pad] * 5, bos]]
-        codes = [
-            [*none, control.nothink_id, tags[0], *tags[2:], -1],
-            [*none, control.think_id, *tags],
-        ]
-        return np.array(texts, np.int64), np.array(codes, np.int64)
+        texts = np.full((2, PREFIX), self._text.tts_pad_id, np.int64)
+        codes = np.full((2, PREFIX), -1, np.int64)
+        role = len(self._role)
+        for row, language in enumerate((None, self._control.languages["english"])):
+            tags = codec_ids(language, -2, self._control)[:-1]  # the codec start comes after the text
+            texts[row, :role], texts[row, role + len(tags) - 1] = self._role, self._text.tts_bos_id
+            codes[row, role : role + len(tags)] = tags
+        return texts, codes
 
     def lengths(self, table: Utterances) -> np.ndarray:
         """The most positions of every utterance: prefix, text and its end, codec start, frames."""
@@ -240,7 +240,7 @@ class BatchMaker:
         text = np.where(at == before + text_length, self._text.tts_eos_id, text)
         control = np.where((at >= before) & (at < start), self._control.pad_id, -1)
         control = np.where(at == start, self._control.bos_id, control)
-        texts, codes = self._prefixes()
+        texts, codes = self._prefixes
         head = at[:, :PREFIX] < before
         text[:, :PREFIX] = np.where(head, texts[named], text[:, :PREFIX])
         control[:, :PREFIX] = np.where(head, codes[named], control[:, :PREFIX])

@@ -55,7 +55,6 @@ PRINTS_OTHERWISE = {
     "__main__.py": "a constant sentence",
     "terminal.py": "the place itself",
     "report/console.py": "what a console has made, colours included",
-    "load/null_server.py": "answers its parent",
     "selftest/untimed.py": "answers its parent",
     "targets/chaos_proxy/__main__.py": "answers its parent",
     "targets/guardian.py": "has no package beside it, and speaks of process numbers",

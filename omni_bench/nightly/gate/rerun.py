@@ -31,9 +31,9 @@ def rerun_command(stored: Sequence[str], out: Path, custom: str | None) -> list[
         return [word.replace(OUT, str(out)) for word in words]
     if list(stored[:2]) != ["omni-bench", "run"]:
         raise ConfigError(f"the run was made by {shlex.join(stored) or 'an unknown command'}; give --rerun a COMMAND")
-    removed = (f"{name}={'null' if default is None else default}" for name, default in REMOVED_KEYS.items())
-    left_out = ("hydra.run.dir=", "hydra.sweep", *removed)
-    kept = [word for word in stored[2:] if not word.startswith(left_out)]
+    removed = {f"{name}={'null' if default is None else default}" for name, default in REMOVED_KEYS.items()}
+    folders = ("hydra.run.dir=", "hydra.sweep")
+    kept = [word for word in stored[2:] if word not in removed and not word.startswith(folders)]
     if {"-m", "--multirun"} & set(kept):
         raise ConfigError(
             "the run was one of a multirun, whose command line is not that of one run; give --rerun a COMMAND"

@@ -10,6 +10,8 @@ from reference_impl.engine.engine import prompt_builder
 from reference_impl.engine_api import SpeechRequest
 from reference_impl.loading.checkpoint import load_model
 from reference_impl.loading.released_config import is_released
+from reference_impl.settings import RELEASED_VOICE
+from reference_impl.training.lm_model import CausalView
 
 
 def test_the_folder_loads_as_a_released_checkpoint(tmp_path, capsys):
@@ -29,14 +31,10 @@ def test_the_folder_loads_as_a_released_checkpoint(tmp_path, capsys):
 
 def test_ids_that_are_no_codes_are_never_near_the_codes():
     """The 1,536 ids between the codes and the control ids, which released servers do not mask."""
-    from reference_impl.settings import RELEASED_VOICE
-
     model = load_model(RELEASED_VOICE, torch.device("cpu"), torch.float32, 512, 257)
     prompts = prompt_builder(model)
     segment = prompts.segments(SpeechRequest("r", "The train leaves at nine.", "heart", seed=0))[0]
     prompt = prompts.build(segment)
-    from reference_impl.training.lm_model import CausalView
-
     with torch.inference_mode():
         state = model.talker.stack(prompt.embeds[None], prompt.positions[None], CausalView())[0, -1]
         logits = model.talker.codec_head(state)

@@ -21,6 +21,12 @@ def test_the_stored_command_in_another_folder(tmp_path):
     assert command[4:] == ["scenario=smoke", "client.voice=it's", f"hydra.run.dir={tmp_path / 'out'}"]
 
 
+def test_only_the_whole_default_of_a_removed_key_is_left_out(tmp_path):
+    stored = ("omni-bench", "run", "asr.threads_per_worker=1", "asr.threads_per_worker=16")
+    words = rerun_command(stored, tmp_path, None)
+    assert "asr.threads_per_worker=16" in words and "asr.threads_per_worker=1" not in words
+
+
 def test_a_command_of_ones_own(tmp_path):
     custom = "ssh 'other host' run --out={out}"
     assert rerun_command((), tmp_path, custom) == ["ssh", "other host", "run", f"--out={tmp_path}"]
