@@ -59,8 +59,8 @@ def export(state: Path, base: Path, out: Path) -> ModelConfig:
 def silence_unused(talker: Talker, codes: int, direction: Tensor) -> None:
     """Make ids that are neither one of the ``codes`` nor the end impossible to draw.
 
-    ``direction`` [H] has a scalar product of about 1 with every hidden state (:meth:`.lm.LmTrainer.direction`); released
-    servers mask only the last 1024 ids, and this voice has fewer codes than the ids before them.
+    ``direction`` [H] has a scalar product of about 1 with every hidden state (:meth:`.lm.LmTrainer.direction`);
+    released servers mask only the last 1024 ids, and this voice has fewer codes than the ids before them.
     """
     used = [*range(codes), talker.config.codec_eos_id]
     unused = torch.ones(talker.config.codec_vocab_size, dtype=torch.bool)
