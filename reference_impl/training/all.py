@@ -5,7 +5,8 @@
 
 Ends within ``--budget-s`` and always writes ``--out`` from the latest states. The same command
 goes on where the last one stopped; ``--more-s`` says how many seconds such later calls will
-have, so that the learning rate falls over all of them.
+have, so that the learning rate falls over all of them. A base that can speak by itself (no
+``--speaker``, no ``--scratch``) is trained on: :data:`.lm.FURTHER`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from reference_impl.training.codec import train_codec
 from reference_impl.training.codec_trainer import CodecSettings
 from reference_impl.training.encode import encode_new, load_codec
 from reference_impl.training.export import export
-from reference_impl.training.lm import LmSettings, train_lm
+from reference_impl.training.lm import FURTHER, LmSettings, train_lm
 from reference_impl.training.state import Log, pick_device
 from reference_impl.training.synthesise import finished_chunks, hours, start_workers
 
@@ -96,8 +97,9 @@ def run_all(
                 count = encode_new(codec, audio, device, deadline)
                 log.write(message="encoded", chunks=count, seconds=time.monotonic() - before, audio=hours(audio))
 
+            further = None if speaker or scratch else FURTHER
             train_lm(
-                state, corpus, base, float("inf"), deadline, lm_settings, device,
+                state, corpus, base, float("inf"), deadline, lm_settings or further, device,
                 remaining_s=deadline - time.monotonic() + more_s, refresh=refresh, scratch=scratch, seed=seed,
             )  # fmt: skip
     finally:

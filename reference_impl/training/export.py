@@ -93,7 +93,7 @@ English text to speech in the three stages of Qwen3-TTS (12.5 frames a second, 1
 benchmark of a speech server has speech to check without a download or a GPU; it is not meant
 to please.
 
-- **Voices**: {voices}: the teacher's own, and the same shifted down (every fourth training sentence).
+- **Voices**: {voices}: the teacher's own, and the same shifted down (every third training sentence).
 - **Data**: {hours} hours synthesised by hibari-tts 0.2.1 (Apache-2.0; distilled from Kokoro-82M,
   Apache-2.0), voice "heart", reading WordNet 3.0 examples and definitions (permissive licence),
   the World English Bible (public domain), fortune files, the Debian Reference, and templates

@@ -51,6 +51,10 @@ class LmSettings:
     validation_batch: int = 40
 
 
+# for a base that knows the layout: no curriculum, and the rates that about half of a first schedule had left
+FURTHER = LmSettings(muon_rate=0.009, adam_rate=0.9e-3, together_until=0, apart_from=1)
+
+
 class LmTrainer:
     """Model, optimisers and averages of one run."""
 

@@ -22,7 +22,7 @@ DURATION_TENSOR = "/Cast_32_output_0"
 # the first sound starts about 20 ms before the end of the silence phoneme: 180 ms here are 160 ms to hear
 LEAD_S, TAIL_S, FADE_S = 0.18, 0.16, 0.01
 AUDIBLE = 0.01  # below this amplitude nothing is heard
-LOW_VOICE_EVERY = 4  # every fourth sentence is read by the second voice
+LOW_VOICE_EVERY = 3  # every third sentence is read by the second voice
 # the second voice: read faster, then resampled by the same factor, which lowers pitch and formants
 LOW_VOICE_UP, LOW_VOICE_DOWN = 6, 5
 MAX_FRAMES = 175
