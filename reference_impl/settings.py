@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
+import runpy
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Optional, Union, get_args, get_type_hints
@@ -43,6 +45,19 @@ def cuda_devices() -> int:
     count = ctypes.c_int(0)
     failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     return 0 if failed else count.value
+
+
+def torch_version() -> dict[str, Any]:
+    """What PyTorch was built for, without importing it: the names of its ``version.py``, such as cuda."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None and spec.origin is not None
+    return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+
+
+def may_have_gpu() -> bool:
+    """False if PyTorch, without being imported, is known to find no GPU: it was built for CPUs, or there is none."""
+    built_for = torch_version()
+    return bool((built_for["cuda"] and cuda_devices()) or built_for.get("hip"))
 
 
 def _key(default: Any, explanation: str) -> Any:

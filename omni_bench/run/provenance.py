@@ -16,6 +16,7 @@ import psutil
 
 from omni_bench import __version__
 from omni_bench.records.config import RunConfig
+from reference_impl.settings import may_have_gpu, torch_version
 
 ARCHIVE = Path("omni_bench") / "archive_commit.txt"  # filled in by git archive, as .gitattributes says
 PACKAGES = (
@@ -83,27 +84,26 @@ def harness() -> dict[str, Any]:
 
 def hardware() -> dict[str, Any]:
     """CPU, memory and visible GPUs of this machine. Initialises CUDA: call it after the load phase."""
-    import torch
-
-    gpus = []
-    if torch.cuda.is_available():
-        driver = (_output(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or "").splitlines()
-        for index in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(index)
-            gpus.append(
-                {
-                    "name": properties.name,
-                    "memory_bytes": properties.total_memory,
-                    "driver": driver[0].strip() if driver else None,
-                }
-            )
     return {
         "cpu": cpu_model(),
         "cpu_cores": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": gpus,
-        "cuda": torch.version.cuda,
+        "gpus": _gpus() if may_have_gpu() else [],
+        "cuda": torch_version()["cuda"],
     }
+
+
+def _gpus() -> list[dict[str, Any]]:
+    import torch  # takes seconds
+
+    if not torch.cuda.is_available():
+        return []
+    driver = (_output(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]) or "").splitlines()
+    found = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return [
+        {"name": one.name, "memory_bytes": one.total_memory, "driver": driver[0].strip() if driver else None}
+        for one in found
+    ]
 
 
 def software() -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+import torch
 
 from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
 from reference_impl import settings as settings_module
-from reference_impl.settings import ServerSettings, cuda_devices
+from reference_impl.settings import ServerSettings, cuda_devices, may_have_gpu, torch_version
 
 
 class Driver:
@@ -60,6 +61,27 @@ def test_no_driver_is_no_device(monkeypatch):
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert cuda_devices() == 0
+
+
+@pytest.mark.parametrize(
+    ("build", "devices", "may"),
+    [
+        ({"cuda": "13.0", "hip": None}, 1, True),
+        ({"cuda": "13.0", "hip": None}, 0, False),
+        ({"cuda": None, "hip": None}, 1, False),
+        ({"cuda": None, "hip": "7.1"}, 0, True),
+    ],
+)
+def test_pytorch_may_have_a_gpu_as_it_was_built(monkeypatch, build, devices, may):
+    monkeypatch.setattr(settings_module, "torch_version", lambda: build)
+    monkeypatch.setattr(settings_module, "cuda_devices", lambda: devices)
+    assert may_have_gpu() is may
+
+
+def test_what_pytorch_was_built_for_is_what_it_says_itself():
+    built_for = torch_version()
+    assert (built_for["__version__"], built_for["cuda"]) == (torch.__version__, torch.version.cuda)
+    assert may_have_gpu() or not torch.cuda.is_available()
 
 
 @pytest.mark.parametrize(("override", "value"), [("true", True), ("false", False), ("auto", "auto")])

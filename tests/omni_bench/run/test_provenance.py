@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from omni_bench import __version__
 from omni_bench.records.schema import run_schema
@@ -25,6 +27,16 @@ def test_hardware_and_software_are_of_this_machine():
     assert software()["packages"]["torch"] == package_version("torch") is not None
     assert package_version("no-such-package-of-anyone") is None
     assert cpu_model() is None or cpu_model().strip() == cpu_model()
+
+
+def test_gpus_are_named_with_their_driver(monkeypatch):
+    one = SimpleNamespace(name="NVIDIA H200", total_memory=7)
+    monkeypatch.setattr(module, "may_have_gpu", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: one)
+    monkeypatch.setattr(module, "_output", lambda command: "570.1\n570.1")
+    assert hardware()["gpus"] == [{"name": "NVIDIA H200", "memory_bytes": 7, "driver": "570.1"}] * 2
 
 
 @pytest.fixture

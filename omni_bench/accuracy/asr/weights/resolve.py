@@ -19,6 +19,7 @@ from omni_bench.accuracy.asr.weights.files import download_weights, sha256_of_fi
 from omni_bench.accuracy.asr.weights.packages import find_installed_weights
 from omni_bench.accuracy.languages import is_english, whisper_language
 from omni_bench.errors import AccuracyError, ConfigError
+from reference_impl.settings import may_have_gpu
 
 # Half the encoder's context more than halves its cost for short clips (clips.longest_clip_s).
 # tiny.en loses nothing by it; base does (1.7 % WER against 0.5 % on clean speech), so that
@@ -182,9 +183,11 @@ def resolve_device(device: str) -> str:
     match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
     if match is None:
         raise ConfigError(f"asr.device={device!r} is unknown; valid are auto, cpu, cuda and cuda:N")
-    import torch  # slow to import, and needed only to count devices
+    count = 0
+    if may_have_gpu():
+        import torch  # slow to import, and needed only to count devices
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto":
         return "cuda" if count else "cpu"
     if int(match[1] or 0) >= count:

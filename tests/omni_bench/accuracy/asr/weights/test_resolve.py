@@ -57,6 +57,7 @@ def world(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cuda(monkeypatch):
+    monkeypatch.setattr(resolve, "may_have_gpu", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
@@ -173,7 +174,9 @@ def test_a_cuda_device_beyond_the_last_is_refused(cuda):
         resolve.resolve_device("cuda:2")
 
 
-def test_no_cuda_means_cpu(monkeypatch):
+@pytest.mark.parametrize("maybe", [True, False])
+def test_no_cuda_means_cpu(monkeypatch, maybe):
+    monkeypatch.setattr(resolve, "may_have_gpu", lambda: maybe)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert resolve.resolve_device("auto") == "cpu"
     with pytest.raises(AccuracyError, match="torch finds 0"):
