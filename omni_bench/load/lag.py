@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
+import threading
 import time
+from collections.abc import Sequence
 
-from omni_bench.records.recording import LoopLag
+from omni_bench.records.recording import CpuWait, LoopLag
 
 SAMPLE_EVERY_MS = 5.0
+SCHEDSTAT = "/proc/self/task/{thread}/schedstat"
+"""Of a thread: ns on a CPU, ns of waiting for one, and time slices (the kernel's Documentation/scheduler/sched-stats);
+a kernel that does not count has no such file, or zeros in it."""
 
 
 def fill_in(overshoots_ms: list[float], every_ms: float = SAMPLE_EVERY_MS) -> list[float]:
@@ -28,28 +34,76 @@ def fill_in(overshoots_ms: list[float], every_ms: float = SAMPLE_EVERY_MS) -> li
     return filled
 
 
-def summarise_lag(overshoots_ms: list[float], every_ms: float = SAMPLE_EVERY_MS) -> LoopLag | None:
-    """Percentiles of the lag by linear interpolation; None without a sample."""
+def summarise_lag(
+    overshoots_ms: list[float],
+    every_ms: float = SAMPLE_EVERY_MS,
+    waits_ms: Sequence[float | None] = (),
+    with_server: bool = False,
+) -> LoopLag | None:
+    """Percentiles of the lag by linear interpolation; None without a sample.
+
+    ``waits_ms``: how long the thread waited for a CPU during each sample, if all are known. ``with_server``: see
+    :class:`CpuWait`.
+    """
     samples = fill_in(overshoots_ms, every_ms)
     if not samples:
         return None
-    if len(samples) == 1:
-        return LoopLag(p50_ms=samples[0], p99_ms=samples[0], max_ms=samples[0], samples=1)
-    cuts = statistics.quantiles(samples, n=100, method="inclusive")
-    return LoopLag(p50_ms=cuts[49], p99_ms=cuts[98], max_ms=max(samples), samples=len(samples))
+    known = [wait for wait in waits_ms if wait is not None]
+    cpu = None
+    if len(known) == len(overshoots_ms):
+        own = [max(late - wait, 0.0) for late, wait in zip(overshoots_ms, known, strict=True)]
+        own_p99_ms = _percentiles(fill_in(own, every_ms))[98]
+        cores = len(os.sched_getaffinity(0))
+        # a client that is bound to some of the cores need not share these with the server
+        cpu = CpuWait(sum(known) / 1e3, own_p99_ms, cores, with_server and cores == os.cpu_count())
+    cuts = _percentiles(samples)
+    return LoopLag(p50_ms=cuts[49], p99_ms=cuts[98], max_ms=max(samples), samples=len(samples), cpu=cpu)
+
+
+def _percentiles(samples: list[float]) -> list[float]:
+    """The 1st to the 99th; a single sample is all of them."""
+    return statistics.quantiles(samples, n=100, method="inclusive") if len(samples) > 1 else samples * 99
+
+
+class CpuClock:
+    """How long this thread has waited for a CPU so far; in ms, None where the system does not tell."""
+
+    def __init__(self) -> None:
+        try:  # kept open: a reading is then one system call of a microsecond
+            self._file = os.open(SCHEDSTAT.format(thread=threading.get_native_id()), os.O_RDONLY)
+        except OSError:
+            self._file = -1
+
+    def waited_ms(self) -> float | None:
+        """See the class."""
+        try:
+            _, waited_ns, slices = map(int, os.pread(self._file, 100, 0).split())
+        except (OSError, ValueError):
+            return None
+        return waited_ns / 1e6 if slices else None
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 class LagSampler:
     """Sleeps 5 ms at a time and records by how much each sleep was too long. Use as ``async with``.
 
-    An idle loop overshoots by up to about 1 ms, the resolution of the selector's timeout.
+    An idle loop overshoots by up to about 1 ms, the resolution of the selector's timeout. ``with_server``: the server
+    may be on this machine.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_server: bool = False) -> None:
         self._overshoots_ms: list[float] = []
+        self._waits_ms: list[float | None] = []
         self._task: asyncio.Task[None] | None = None
+        self._with_server = with_server
 
     async def __aenter__(self) -> LagSampler:
+        self._clock = CpuClock()
         self._task = asyncio.get_running_loop().create_task(self._sample())
         return self
 
@@ -59,17 +113,20 @@ class LagSampler:
                 await asyncio.wait([self._task], timeout=2 * SAMPLE_EVERY_MS / 1e3)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._clock.close()
 
     def result(self) -> LoopLag | None:
         """The lag so far; None before the first sample."""
-        return summarise_lag(self._overshoots_ms)
+        return summarise_lag(self._overshoots_ms, SAMPLE_EVERY_MS, self._waits_ms, self._with_server)
 
     async def _sample(self) -> None:
         while True:
-            before_ns = time.perf_counter_ns()
+            before_ns, waited_ms = time.perf_counter_ns(), self._clock.waited_ms()
             try:
                 await asyncio.sleep(SAMPLE_EVERY_MS / 1e3)
             finally:  # a sampler that is stopped while its sleep is overdue has still seen that lag
                 overshoot_ms = (time.perf_counter_ns() - before_ns) / 1e6 - SAMPLE_EVERY_MS
                 if overshoot_ms >= 0:
+                    now_ms = self._clock.waited_ms()
                     self._overshoots_ms.append(overshoot_ms)
+                    self._waits_ms.append(None if now_ms is None or waited_ms is None else now_ms - waited_ms)

@@ -31,6 +31,7 @@ from omni_bench.errors import StoreError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import open_session, warm_pool
+from omni_bench.load.clients.urls import is_on_this_machine
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.events import (
     LevelDone,
@@ -121,7 +122,7 @@ class LevelRun:
                 self._connections = min(plan.max_in_flight, max(self._connections, 2 * warmup.peak_in_flight))
             await self._open_connections(session)  # the server may have closed some in the warm-up's tail
             with _garbage_collection_paused():
-                async with LagSampler() as sampler:
+                async with LagSampler(is_on_this_machine(self._job.url)) as sampler:
                     measured = await self._phase(session, plan.measured)
                 lag = sampler.result() if measured.timelines else None
         spooled = self._spool()

@@ -23,6 +23,7 @@ _LIST = (
         "First byte of audio − started. WAV headers, SSE framing, JSON and empty reads are no audio.",
         compute=formulas.ttfp_ms, order=40, shown=Shown.ALWAYS, plot=Plotted(), compared=Compared.PRIMARY, gated=True,
         legend="time to the first audio byte",
+        server=("vllm_omni:audio_ttfp_s", "omni_reference_time_to_first_packet_seconds"),
     ),
     Metric(
         "ttfp_sched_ms", "TTFP sched", "Time to first packet from the schedule", "ms", "lower",
@@ -40,11 +41,12 @@ _LIST = (
         "Last byte of a clean end of stream − started.",
         compute=formulas.e2el_ms, part=Part.ANY, order=70, shown=Shown.ALWAYS, plot=Plotted(),
         compared=Compared.SECONDARY, with_length=WithLength.BIASED,
+        server=("vllm_omni:e2e_request_latency_s", "omni_reference_request_duration_seconds"),
     ),
     Metric(
         "audio_s", "audio", "Audio length", "s", None,
         "Samples / sample rate.",
-        compute=formulas.audio_s,
+        compute=formulas.audio_s, server=("vllm_omni:audio_duration_s", "omni_reference_audio_duration_seconds"),
     ),
     Metric(
         "rtf", "RTF", "Real-time factor", "", "lower",
@@ -53,6 +55,7 @@ _LIST = (
         plot=Plotted(y_label="RTF (E2EL / audio)", reference=(1.0, "real time")), compared=Compared.PRIMARY, gated=True,
         with_length=WithLength.BIASED,
         legend="end-to-end latency (E2EL) over audio length, below 1 is faster than real time",
+        server=("vllm_omni:audio_rtf",),
     ),
     Metric(
         "decode_rtf", "decode RTF", "Real-time factor of decoding", "", "lower",
@@ -82,7 +85,7 @@ _LIST = (
     Metric(
         "prebuffer_s", "prebuffer", "Prebuffer", "s", "lower",
         "The smallest start delay after the first byte of audio with which the audio plays without a stall.",
-        compute=formulas.prebuffer_s,
+        compute=formulas.prebuffer_s, server=("vllm_omni:audio_underrun_s",),
     ),
     Metric(
         "ttft_ms", "TTFT", "Time to first text", "ms", "lower",

@@ -84,6 +84,7 @@ class Metric:
     ``figures``: of a distribution in the table; a third one stands in brackets. ``narrow``: also shown in a terminal
     of less than 140 columns. ``gated``: judged every night. ``relative_to``: its changes are shares of this metric:
     it may be near zero or negative, where its own logarithm means nothing.
+    ``server``: histograms of a server's /metrics that say it of the same request, in seconds where the unit is ms.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Metric:
     gated: bool = False
     with_length: WithLength | None = None
     relative_to: str | None = None
+    server: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:

@@ -71,6 +71,13 @@ class Code(StrEnum):
         "the client's event loop lagged {p99_ms:.1f} ms at p99, budget {budget_ms:g} ms",
         _BUSY,
     )
+    CLIENT_WAITED = (
+        "client_waited",
+        Blame.CLIENT,
+        "the client waited {wait_s:.1f} s for a CPU: {sharing} (lag {p99_ms:.1f} ms at p99, without the waits "
+        "{own_p99_ms:.1f} ms, budget {budget_ms:g} ms)",
+        "Give the client a core of its own (taskset), or lower the load, then run again.",
+    )
     CLIENT_LATE = (
         "client_late",
         Blame.CLIENT,

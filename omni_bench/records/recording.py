@@ -56,10 +56,28 @@ def unsent_timeline(planned: PlannedRequest, concurrency: Level, error: RequestE
 
 
 @dataclass(frozen=True)
+class CpuWait:
+    """How long the client could have run and had no CPU: the run-queue wait of its thread over a level.
+
+    ``lag_p99_ms``: the p99 of the lag without these waits, which is the client's own. ``cores``: that it may run on;
+    ``with_server``: the server may run on them too.
+    """
+
+    wait_s: float
+    lag_p99_ms: float
+    cores: int
+    with_server: bool
+
+
+@dataclass(frozen=True)
 class LoopLag:
-    """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on."""
+    """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on.
+
+    ``cpu``: None where the system does not tell how long a thread waits for a CPU.
+    """
 
     p50_ms: float
     p99_ms: float
     max_ms: float
     samples: int
+    cpu: CpuWait | None = None

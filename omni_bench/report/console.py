@@ -18,7 +18,7 @@ from omni_bench.records.invalid_reason import next_steps, reasons_of
 from omni_bench.report.format import hardware_name, injected_faults, target_name
 from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.open_loop import search_lines
-from omni_bench.report.server import server_warnings
+from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate
 from omni_bench.terminal import visible
 
@@ -84,6 +84,7 @@ def notes(run: Mapping[str, Any]) -> list[str]:
     lines = [
         injected,
         *(f"server: {one}" for one in server_warnings(run)),
+        *account_lines(run),
         *search_lines(run),
         own_error_line(run),
         voices_line(run) if judge.get("speaker_encoder") else None,

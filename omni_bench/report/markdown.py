@@ -27,7 +27,7 @@ from omni_bench.report.judge import own_error_line, voices_line, voices_section
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
 from omni_bench.report.reproduce import reproduce_section
-from omni_bench.report.server import server_section, server_warning_lines
+from omni_bench.report.server import accounts_section, server_section, server_warning_lines
 from omni_bench.report.table import (
     accuracy_table,
     by_characters,
@@ -68,6 +68,7 @@ def render_report(
         server_warning_lines(run),
         level_table(run) if run["levels"] else "No level was measured.",
         _legend(run),
+        _section("Two accounts: the server's and ours", accounts_section(run)),
         _section("Rate search", rate_search_section(run)),
         _section("Open loop: offered and achieved", open_loop_section(run)),
         _images(plots),

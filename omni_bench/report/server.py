@@ -1,13 +1,16 @@
-"""What the server was found to do before anything was timed, and what its own counters say."""
+"""What the server was found to do before anything was timed, and what its own counters say, beside our figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tabulate import tabulate
 
-from omni_bench.report.format import NA, escape_markdown, number
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.level import level_of, level_or_none, level_text, short_title
+from omni_bench.report.format import NA, escape_markdown, milliseconds, number, signed
+from omni_bench.report.table import level_header, markdown_table
 
 MAX_ROWS = 40
 _HEADERS = ("series", "increase or count", "mean", "before", "after")
@@ -24,6 +27,49 @@ def server_warning_lines(run: Mapping[str, Any]) -> str | None:
     """The warnings as a quotation, for the top of a report."""
     lines = [f"> **Note on the server**: {escape_markdown(one)}." for one in server_warnings(run)]
     return "\n>\n".join(lines) or None
+
+
+def _accounts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = run["provenance"]["target"].get("server_metrics") or {}
+    return [one for one in found.get("accounts") or () if one["metric"] in METRICS]
+
+
+def accounts_section(run: Mapping[str, Any]) -> str | None:
+    """The figures that the server gives too, beside ours and with the difference; None if it gives none."""
+    rows = []
+    for one in _accounts(run):
+        metric, server, ours = METRICS[one["metric"]], one["server_mean"], one["client_mean"]
+        name = f"{metric.short} ({metric.unit})" if metric.unit else metric.short
+        cells = [f"{number(server)} ({one['server_count']})", f"{number(ours)} ({one['client_count']})"]
+        difference = signed(None if ours is None else ours - server, 1 if metric.unit == "ms" else 3)
+        rows.append([level_text(one, NA), name, _code(one["series"]), *cells, difference])
+    if not rows:
+        return None
+    table = markdown_table((level_header(run), "figure", "the server's", "server", "ours", "ours − server's"), rows)
+    notes = [f"**{line}**" for line in account_lines(run)]
+    notes.append(
+        "Means (and how many requests they are of) over each level, warm-up included: the sum over the count of the "
+        "server's histogram, and ours of the same requests. The server's clock starts when a request has arrived and "
+        "stops when it hands the audio on; its RTF may be of one stage. An underrun is the prebuffer that a player "
+        "would have needed."
+    )
+    return "\n\n".join([table, *notes])
+
+
+def account_lines(run: Mapping[str, Any]) -> Iterator[str]:
+    """Each level whose TTFP differs from the server's of the same requests by more than the client's lag explains."""
+    levels = {level_of(level): level for level in run["levels"]}
+    for one in _accounts(run):
+        level, ours_ms, server_ms = levels.get(level_or_none(one)), one["client_mean"], one["server_mean"]
+        lag_ms = ((level or {}).get("client") or {}).get("lag_p99_ms")
+        if one["metric"] != "ttfp_ms" or one["client_count"] != one["server_count"] or None in (ours_ms, lag_ms):
+            continue
+        if abs(ours_ms - server_ms) > 2 * lag_ms:  # late to send, and late to see the first byte
+            yield (
+                f"{short_title(level_of(one))}: TTFP is {milliseconds(ours_ms)} ms here and {milliseconds(server_ms)} "
+                f"ms by the server's account: {signed(ours_ms - server_ms, 1)} ms, more than the client's lag explains "
+                f"(twice {milliseconds(lag_ms)} ms at p99)"
+            )
 
 
 def server_section(run: Mapping[str, Any]) -> str | None:
@@ -75,8 +121,12 @@ def _row(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     cells = (moved, entry.get("mean"), entry.get("before"), entry.get("after"))
     kinds = ("increase" in entry or "count" in entry, "mean" in entry, "before" in entry, "after" in entry)
     shown = (_number(cell) if there else "" for cell, there in zip(cells, kinds, strict=True))
+    return (_code(name), *shown)
+
+
+def _code(name: str) -> str:
     line = "".join(char if char.isprintable() else " " for char in name)  # a line break would end the table
-    return (f"`{line.replace('|', '¦').replace('`', '')}`", *shown)
+    return f"`{line.replace('|', '¦').replace('`', '')}`"
 
 
 def _number(value: object) -> str:

@@ -196,13 +196,18 @@ def fit_table(run: Mapping[str, Any]) -> str:
 
 def lag_table(run: Mapping[str, Any]) -> str:
     """How late the client's event loop ran in each level."""
-    headers = (level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples")
+    headers = (
+        level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
+        "waited for a CPU (s)", "lag p99 without (ms)",
+    )  # fmt: skip
     rows = []
     for level in run["levels"]:
         client = level["client"] or {}
+        cpu = client.get("cpu_wait") or {}
         figures = [fixed(client.get(f"lag_{name}_ms"), 2) for name in ("p50", "p99", "max")]
-        budget = fixed(client.get("lag_budget_ms"), 1)
-        rows.append([str(level_of(level)), *figures, budget, count(client.get("lag_samples"))])
+        figures += [fixed(client.get("lag_budget_ms"), 1), count(client.get("lag_samples"))]
+        figures += [fixed(cpu.get(name), 2) for name in ("wait_s", "lag_p99_ms")]
+        rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
 
 

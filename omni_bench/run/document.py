@@ -149,4 +149,5 @@ def _client(lag: LoopLag | None, budget_ms: float | None) -> dict[str, Any] | No
         "lag_max_ms": lag.max_ms,
         "lag_samples": lag.samples,
         "lag_budget_ms": budget_ms,
+        "cpu_wait": asdict(lag.cpu) if lag.cpu is not None else None,
     }

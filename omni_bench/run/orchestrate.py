@@ -177,6 +177,7 @@ def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
     recording = _drive(session, plan, target, session.on_event)
     session.recordings.append(recording)
     _check_target(recording, target, f"during {level_title(plan.concurrency)}")
+    session.server_facts.after_level(recording)
     if session.parity is not None:
         keep_codes(session.parity, target.base_url, recording)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.records.level import level_fields
 from omni_bench.records.prompt import Prompt
-from omni_bench.run.probing import injected, probe_server
+from omni_bench.records.recording import LevelRecording
+from omni_bench.run.probing import SETTLE_S, injected, probe_server
 from omni_bench.run.provenance import harness
 from omni_bench.targets.base import Target, TargetInfo
-from omni_bench.targets.server_metrics import Scrape, differences, preemptions, scrape
+from omni_bench.targets.server_metrics import Scrape, differences, observed, preemptions, scrape
 
 
 @dataclass
@@ -20,7 +25,9 @@ class ServerFacts:
 
     conformance: dict[str, Any] | None = None
     metrics: dict[str, Any] | None = None
+    accounts: list[dict[str, Any]] = field(default_factory=list)
     _scrape: Scrape | None = None
+    _last: Scrape | None = None
     _url: str = ""
 
     def before(
@@ -44,15 +51,57 @@ class ServerFacts:
             for warning in found.warnings:
                 say(f"warning: {warning}")
         self._url = info.chaos["upstream"] if info.chaos is not None else info.base_url
-        self._scrape = scrape(self._url)
+        self._scrape = self._last = scrape(self._url)
+
+    def after_level(self, recording: LevelRecording) -> None:
+        """Read the counters after a level, and set its requests' means beside ours. Never raises.
+
+        A server may count a request after the client has its last byte, so that one that has counted too few is
+        asked once more.
+        """
+        if self._last is None or self._last.problem is not None:
+            return
+        before, self._last = self._last, scrape(self._url)
+        ok = sum(one.ok for one in (*recording.warmup, *recording.timelines))
+        if any(entry["server_count"] < ok for entry in two_accounts(before, self._last, recording)):
+            time.sleep(SETTLE_S)
+            self._last = scrape(self._url)
+        self.accounts += two_accounts(before, self._last, recording)
 
     def after(self, say: Callable[[str], None]) -> None:
         """Read the counters again, once the levels are over. Never raises."""
         if self._scrape is None:
             return
-        self.metrics = differences(self._scrape, scrape(self._url))
+        self.metrics = {**differences(self._scrape, scrape(self._url)), "accounts": self.accounts}
         if count := preemptions(self.metrics):
             say(f"warning: the server put requests aside {count:.0f} times (its own count of preemptions)")
+
+
+def two_accounts(before: Scrape, after: Scrape, recording: LevelRecording) -> list[dict[str, Any]]:
+    """The server's mean of each figure that it gives too, and ours, over the requests of a level, warm-up included.
+
+    ``server_count`` and ``client_count`` say how many requests each is of. In our units. What the server does not
+    have is left out.
+    """
+    ok = [request_metrics(one, None) for one in (*recording.warmup, *recording.timelines) if one.ok]
+    entries = []
+    for metric in METRICS.values():
+        for family in metric.server:
+            if (found := observed(before, after, family)) is None:
+                continue
+            values = [one[metric.name] for one in ok if one[metric.name] is not None]
+            entries.append(
+                {
+                    **level_fields(recording.concurrency),
+                    "metric": metric.name,
+                    "series": family,
+                    "server_count": found[0],
+                    "server_mean": found[1] * (1e3 if metric.unit == "ms" else 1.0),
+                    "client_count": len(values),
+                    "client_mean": sum(values) / len(values) if values else None,
+                }
+            )
+    return entries
 
 
 def target_facts(config: TargetConfig, info: TargetInfo | None, facts: ServerFacts) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from omni_bench.records.convert import expect, structure
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
-from omni_bench.records.recording import LoopLag
+from omni_bench.records.recording import CpuWait, LoopLag
 from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline import Timeline
@@ -185,7 +185,8 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
     client, warmup = level["client"], level.get("warmup")
     lag = None
     if client is not None:
-        lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"])
+        cpu = CpuWait(**client["cpu_wait"]) if client.get("cpu_wait") else None
+        lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"], cpu)
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
 
 

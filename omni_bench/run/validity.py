@@ -29,6 +29,7 @@ from omni_bench.metrics.level import LevelSummary
 from omni_bench.metrics.open_loop import OpenLoop
 from omni_bench.records.invalid_reason import Code, InvalidReason, invalid, own_reasons, reasons_of
 from omni_bench.records.level import Level, is_open_loop, level_of, level_title
+from omni_bench.records.recording import LoopLag
 from omni_bench.run.parity import AloneInterrupted
 
 MCNEMAR_LIMIT = 0.01
@@ -82,9 +83,20 @@ def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[I
     if budget_ms is not None and lag is None and summary.completed:
         yield invalid(Code.CLIENT_LAG_UNKNOWN)
     elif lag is not None and budget_ms is not None and lag.p99_ms > budget_ms:
-        yield invalid(Code.CLIENT_LAG, p99_ms=lag.p99_ms, budget_ms=budget_ms)
+        yield client_lag(lag, budget_ms)
     if summary.open_loop is not None and (late := client_late(summary.open_loop, budget_ms)) is not None:
         yield late
+
+
+def client_lag(lag: LoopLag, budget_ms: float) -> InvalidReason:
+    """Why a client whose lag is above the budget is late: it had no CPU, if it keeps the budget without those waits."""
+    cpu = lag.cpu
+    if cpu is None or cpu.lag_p99_ms > budget_ms:
+        return invalid(Code.CLIENT_LAG, p99_ms=lag.p99_ms, budget_ms=budget_ms)
+    cores = f"{cpu.cores} core{'s' if cpu.cores != 1 else ''}"
+    sharing = f"client and {'server' if cpu.with_server else 'other programs'} share {cores}"
+    figures = {"p99_ms": lag.p99_ms, "own_p99_ms": cpu.lag_p99_ms, "budget_ms": budget_ms}
+    return invalid(Code.CLIENT_WAITED, wait_s=cpu.wait_s, cores=cpu.cores, sharing=sharing, **figures)
 
 
 def client_late(facts: OpenLoop, budget_ms: float | None) -> InvalidReason | None:

@@ -49,21 +49,22 @@ class ChaosTarget:
                 child_env(PYTHONUNBUFFERED="1"),
             )
             self._proxy.launch()
-            self._proxy.wait_until_ready(self._is_ready, self._config.startup_timeout_s)
+            self._proxy.wait_until_ready(self._unready, self._config.startup_timeout_s)
         except BaseException:
             self.stop()
             raise
         chaos = {**fault.as_dict(), "upstream": info.base_url}
         return replace(info, base_url=self.base_url, chaos=chaos)
 
-    def _is_ready(self) -> bool:
+    def _unready(self) -> str | None:
         assert self._proxy is not None
         if not self.base_url:
             address = _ADDRESS.search(self._proxy.output())
             if address is None:
-                return False
+                return "the proxy has not bound its port"
             self.base_url = address[1]
-        return get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S).status is not None
+        answer = get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S)
+        return f"the proxy {answer.said}" if answer.status is None else None
 
     def is_alive(self) -> bool:
         """False once the target or the proxy is gone."""

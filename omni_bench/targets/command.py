@@ -60,7 +60,7 @@ class CommandTarget:
         launched_at = time.time()
         try:
             self._process.launch()
-            startup_s = self._process.wait_until_ready(self._is_ready, config.startup_timeout_s)
+            startup_s = self._process.wait_until_ready(self._unready, config.startup_timeout_s)
             _refuse_stranger(port, self._process.pid, launched_at)
         except BaseException:
             self.stop()
@@ -83,12 +83,12 @@ class CommandTarget:
             stated_version=self._get("/version").json(),
         )
 
-    def _is_ready(self) -> bool:
-        health = self._get(self._config.health_path).status
-        if health is None or not 200 <= health < 300:
-            return False
-        models = self._get("/v1/models").status  # 404 and the like: not every server lists its models
-        return models is not None and models < 500
+    def _unready(self) -> str | None:
+        health = self._get(self._config.health_path)
+        if health.status is None or not 200 <= health.status < 300:
+            return f"{self._config.health_path} {health.said}"
+        models = self._get("/v1/models")  # 404 and the like: not every server lists its models
+        return f"/v1/models {models.said}" if models.status is None or models.status >= 500 else None
 
     def _get(self, path: str) -> ProbeAnswer:
         return get(self.base_url + path, PROBE_TIMEOUT_S)

@@ -40,10 +40,10 @@ class ExternalTarget:
             if answer.status is not None and answer.status < 500:
                 break
             if time.monotonic() - started + POLL_S > self._config.startup_timeout_s:
-                raise TargetError(
-                    f"no server answers at target.url={self._config.url} within "
-                    f"{self._config.startup_timeout_s:g} s (GET {url}: {answer.problem})"
-                )
+                where, within = f"target.url={self._config.url}", f"within {self._config.startup_timeout_s:g} s"
+                if answer.status is not None:
+                    raise TargetError(f"the server at {where} {answer.said} and was not ready {within} (GET {url})")
+                raise TargetError(f"no server answers at {where} {within} (GET {url}: {answer.problem})")
             time.sleep(POLL_S)
         return TargetInfo(
             kind="external",
@@ -80,10 +80,10 @@ def _validate(target: TargetConfig) -> None:
 def _findings(config: RunConfig) -> Iterator[Finding]:
     url = server_root(config.target.url or "") + config.target.health_path
     answer = get(url, FINDING_TIMEOUT_S)
-    if answer.status is None or answer.status >= 500:
+    if answer.status is None:
         yield Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
     else:
-        yield Finding(OK, "server", f"{url} answers with status {answer.status}")
+        yield Finding(PROBLEM if answer.status >= 500 else OK, "server", f"{url} {answer.said}")
 
 
 TARGET = TargetKind(

@@ -27,6 +27,13 @@ class ProbeAnswer:
     body: bytes
     problem: str | None
 
+    @property
+    def said(self) -> str:
+        """For a sentence: "answers 503 (unhealthy)", "answers 404", "does not answer (connection refused)"."""
+        if self.status is None:
+            return f"does not answer ({self.problem})"
+        return f"answers {self.status}{' (unhealthy)' if self.status >= 500 else ''}"
+
     def json(self) -> Any:
         """The body if the status is 200 and it is JSON that run.json can hold (no NaN, no huge integers), else None."""
         if self.status != 200:

@@ -100,8 +100,8 @@ class ServerProcess:
         """Whether the guardian has closed its end of the pipe, or is gone."""
         return self._end_told is not None and bool(select.select([self._end_told], [], [], 0)[0])
 
-    def wait_until_ready(self, is_ready: Callable[[], bool], timeout_s: float) -> float:
-        """Poll ``is_ready`` until it is true; seconds since the call.
+    def wait_until_ready(self, unready: Callable[[], str | None], timeout_s: float) -> float:
+        """Poll ``unready``, which says why the server is not ready, until it is None; seconds since the call.
 
         Raises TargetError, with the end of the log, if the process dies or the deadline passes.
         """
@@ -109,11 +109,11 @@ class ServerProcess:
         while True:
             if not self.is_alive():
                 raise TargetError(f"the server ended during start-up: {self.failure()}")
-            if is_ready():
+            if (why := unready()) is None:
                 return time.monotonic() - started
             if time.monotonic() - started > timeout_s:
                 raise TargetError(
-                    f"the server was not ready within target.startup_timeout_s={timeout_s:g}; {self._log_tail()}"
+                    f"the server was not ready within target.startup_timeout_s={timeout_s:g}: {why}; {self._log_tail()}"
                 )
             time.sleep(POLL_S)
 

@@ -52,7 +52,7 @@ class ReferenceTarget:
         self._process = ServerProcess(command, self.log_path, env | device_env(config))
         try:
             self._process.launch()
-            startup_s = self._process.wait_until_ready(self._is_ready, config.startup_timeout_s)
+            startup_s = self._process.wait_until_ready(self._unready, config.startup_timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -67,14 +67,15 @@ class ReferenceTarget:
             environment=interpreter.as_environment() if interpreter is not None else None,
         )
 
-    def _is_ready(self) -> bool:
+    def _unready(self) -> str | None:
         assert self._process is not None
         if not self.base_url:
             address = _ADDRESS.search(self._process.output())
             if address is None:
-                return False
+                return "it has not bound its port"
             self.base_url = url_of(address[1] or address[2], int(address[3]))
-        return self._health().status == 200
+        answer = self._health()
+        return None if answer.status == 200 else f"{self._config.health_path} {answer.said}"
 
     def _health(self) -> ProbeAnswer:
         return get(self.base_url + self._config.health_path, PROBE_TIMEOUT_S)

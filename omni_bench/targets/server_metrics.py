@@ -7,6 +7,7 @@ is a stage's time over the duration, not the client's. Warm-up requests are in t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ MAX_LABEL_CHARS = 80
 _DISTRIBUTIONS = ("histogram", "summary")
 _OF_THE_PROCESS = ("python_", "process_")
 _PREEMPTED = "preempt"
+_OF_SPEECH = re.compile("audio|speech|ttfp|first_packet")
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,18 @@ def _samples(family: Metric) -> Iterator[tuple[str, str, float]]:
 def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
     """What happened between two scrapes, as plain types for run.json.
 
-    ``series``: of a counter its ``increase``, of a histogram or summary ``count``, ``sum`` and ``mean`` of what was
-    observed in between, of anything else the value ``before`` and ``after``. What did not move is left out, and so
-    is a counter that went back (null: the server was started anew). ``left_out``: series beyond the limit.
-    ``cut``: which of the two answers was too long to be read whole, in words, None if neither; a series that came
-    in one of them only is then left out, as its value in the other is unknown.
+    ``series``, those of speech first: of a counter its ``increase``, of a histogram or summary ``count``, ``sum`` and
+    ``mean`` of what was observed in between, of anything else the value ``before`` and ``after``. What did not move is
+    left out, and so is a counter that went back (null: the server was started anew). ``left_out``: series beyond the
+    limit. ``cut``: which of the two answers was too long to be read whole, in words, None if neither; a series that
+    came in one of them only is then left out, as its value in the other is unknown.
     """
     problem = after.problem or before.problem
     cut = _cut(before, after)
     if problem is not None:
         return {"problem": problem, "series": {}, "left_out": 0, "cut": cut}
     moved = {}
-    for name, series in sorted(after.series.items()):
+    for name, series in sorted(after.series.items(), key=lambda one: (not of_speech(one[0]), one[0])):
         if before.is_cut and name not in before.series:
             continue
         entry = _difference(series, before.series.get(name))
@@ -114,6 +116,25 @@ def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
             moved[name] = entry
     kept = dict(list(moved.items())[:MAX_SERIES])
     return {"problem": None, "series": kept, "left_out": len(moved) - len(kept), "cut": cut}
+
+
+def of_speech(series: str) -> bool:
+    """Whether the name of a series says that it is of speech, whatever its labels say."""
+    return _OF_SPEECH.search(series.partition("{")[0]) is not None
+
+
+def observed(before: Scrape, after: Scrape, family: str) -> tuple[int, float] | None:
+    """How often a histogram, all its labels together, observed something in between, and the mean of that.
+
+    None if it did not, if it is not there, or if the server was started anew meanwhile.
+    """
+    series = [name for name in after.series if name.partition("{")[0] == family]
+    found = [_difference(after.series[name], before.series.get(name)) for name in series]
+    moved = [one for one in found if one is not None]
+    if before.problem or not moved or any(one.get("count") is None for one in moved):
+        return None
+    count, total = (sum(one[key] or 0.0 for one in moved) for key in ("count", "sum"))
+    return round(count), total / count
 
 
 def _cut(before: Scrape, after: Scrape) -> str | None:

@@ -26,6 +26,12 @@ def url_problem(url: str) -> str | None:
     return None
 
 
+def is_on_this_machine(url: str) -> bool:
+    """Whether the address is this machine's own loopback."""
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def server_root(url: str) -> str:
     """A server's address without a slash at its end; it may be given with or without ``/v1``."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")

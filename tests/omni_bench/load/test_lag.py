@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from omni_bench.load.lag import LagSampler, fill_in, summarise_lag
-from omni_bench.records.recording import LoopLag
+from omni_bench.load import lag as lag_module
+from omni_bench.load.lag import CpuClock, LagSampler, fill_in, summarise_lag
+from omni_bench.records.recording import CpuWait, LoopLag
 
 
 def test_missed_samples_are_filled_in():
@@ -43,3 +44,34 @@ async def test_a_level_shorter_than_a_sleep_of_the_sampler_has_one_sample():
 
 def test_a_sampler_that_was_not_used_has_no_result():
     assert LagSampler().result() is None
+
+
+def test_what_is_left_of_the_lag_without_the_waits_for_a_cpu(monkeypatch):
+    monkeypatch.setattr(lag_module.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(lag_module.os, "cpu_count", lambda: 2)
+    late = [0.0] * 99 + [40.0]
+    waits = [0.0] * 98 + [3.0, 38.0]
+    cpu = summarise_lag(late, 5.0, waits, with_server=True).cpu
+    assert cpu == CpuWait(wait_s=0.041, lag_p99_ms=pytest.approx(0.02), cores=2, with_server=True)
+    monkeypatch.setattr(lag_module.os, "cpu_count", lambda: 8)
+    assert summarise_lag(late, 5.0, waits, with_server=True).cpu.with_server is False, "bound to cores of its own"
+    assert summarise_lag(late, 5.0, [*waits[:-1], None]).cpu is None, "one reading is missing"
+
+
+@pytest.mark.parametrize("text", ["0 0 0\n", "1 2\n", "a b c\n", None])
+def test_a_system_that_does_not_tell_how_long_a_thread_waits(text, tmp_path, monkeypatch):
+    if text is not None:
+        (tmp_path / "schedstat").write_text(text)
+    monkeypatch.setattr(lag_module, "SCHEDSTAT", str(tmp_path / "schedstat"))
+    clock = CpuClock()
+    assert clock.waited_ms() is None
+    clock.close()
+
+
+def test_the_wait_is_the_second_figure(tmp_path, monkeypatch):
+    (tmp_path / "schedstat").write_text("5000000 2500000 7\n")
+    monkeypatch.setattr(lag_module, "SCHEDSTAT", str(tmp_path / "schedstat"))
+    clock = CpuClock()
+    assert clock.waited_ms() == 2.5
+    clock.close()
+    assert clock.waited_ms() is None

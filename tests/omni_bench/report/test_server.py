@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.report.server import MAX_ROWS, server_section, server_warning_lines, server_warnings
+from omni_bench.report.server import (
+    MAX_ROWS,
+    account_lines,
+    accounts_section,
+    server_section,
+    server_warning_lines,
+    server_warnings,
+)
 
 FOUND = {
     "content_type": "audio/pcm",
@@ -86,3 +93,48 @@ def test_metrics_of_another_form_are_left_out_and_names_stay_in_their_row():
         "",
     ]
     assert server_section(run_with(server_metrics={"problem": None, "series": [1]})) is None
+
+
+def account(**changes):
+    """Of vLLM-Omni at c = 4: 100 ms by its own account, 110 by ours."""
+    counts = {"server_count": 8, "client_count": 8}
+    means = {"server_mean": 100.0, "client_mean": 110.0}
+    of = {"concurrency": 4, "metric": "ttfp_ms", "series": "vllm_omni:audio_ttfp_s"}
+    return {**of, **counts, **means, **changes}
+
+
+def run_of(*accounts, lag_p99_ms=4.9):
+    client = None if lag_p99_ms is None else {"lag_p99_ms": lag_p99_ms}
+    return {**run_with(server_metrics={"accounts": list(accounts)}), "levels": [{"concurrency": 4, "client": client}]}
+
+
+def test_the_two_accounts_stand_side_by_side():
+    rtf = account(metric="rtf", series="vllm_omni:audio_rtf", server_mean=0.5, client_mean=None, client_count=0)
+    lines = accounts_section(run_of(account(), rtf)).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert cells[0] == ["c", "figure", "the server's", "server", "ours", "ours − server's"]
+    assert cells[2] == ["4", "TTFP (ms)", "`vllm_omni:audio_ttfp_s`", "100 (8)", "110 (8)", "+10.0"]
+    assert cells[3] == ["4", "RTF", "`vllm_omni:audio_rtf`", "0.500 (8)", "n/a (0)", "n/a"]
+    assert "**c = 4: TTFP is 110 ms here and 100 ms by the server's account: +10.0 ms, more than" in "".join(lines)
+    assert accounts_section(run_of()) is None and accounts_section(run_with(server_metrics=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "lag_p99_ms", "told"),
+    [
+        ({}, 4.9, True),
+        ({}, 5.0, False),  # late to send, and late to see the first byte
+        ({"client_mean": 90.0}, 4.9, True),
+        ({"server_count": 9}, 4.9, False),  # not the same requests
+        ({"metric": "e2el_ms"}, 4.9, False),
+        ({"client_mean": None}, 4.9, False),
+        ({"concurrency": 8}, 4.9, False),
+        ({}, None, False),
+    ],
+)
+def test_a_ttfp_that_differs_by_more_than_the_lag_explains(changes, lag_p99_ms, told):
+    assert bool(list(account_lines(run_of(account(**changes), lag_p99_ms=lag_p99_ms)))) is told
+
+
+def test_a_figure_that_only_another_version_knows_is_passed_over():
+    assert accounts_section(run_of(account(metric="of_tomorrow"))) is None

@@ -74,6 +74,7 @@ def test_what_a_good_run_knows_of_its_server(go):
         "series": {"fake_requests": {"increase": 6.0}},
         "left_out": 0,
         "cut": None,
+        "accounts": [],
     }
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from timelines import make_timeline
 
 from omni_bench.records.config import TargetConfig
+from omni_bench.records.recording import LevelRecording
 from omni_bench.run import server_facts
-from omni_bench.run.server_facts import ServerFacts, target_facts
+from omni_bench.run.server_facts import ServerFacts, target_facts, two_accounts
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.server_metrics import Scrape, ServerSeries
 
@@ -53,3 +55,50 @@ def test_without_a_first_reading_there_is_no_second(monkeypatch):
     seen = ServerFacts()
     seen.after(lambda _: pytest.fail("said"))
     assert seen.metrics is None
+
+
+def scraped(count, total):
+    return Scrape({'vllm_omni:audio_ttfp_s{stage="1"}': ServerSeries("histogram", {"count": count, "sum": total})})
+
+
+def recording():
+    """One request of warm-up and two measured, of 10, 20 and 30 ms TTFP, and one that failed."""
+    made = [
+        make_timeline(
+            f"r{n}", ended=100.0, chunks=((10.0 * n, 2400), (50.0, 2400)), failed="timeout" if n == 4 else None
+        )
+        for n in (1, 2, 3, 4)
+    ]
+    return LevelRecording(2, tuple(made[1:]), (made[0],), {}, None, False, False, 2)
+
+
+def test_the_two_accounts_are_of_the_same_requests():
+    assert two_accounts(scraped(5, 1.0), scraped(8, 1.045), recording()) == [
+        {
+            "concurrency": 2,
+            "metric": "ttfp_ms",
+            "series": "vllm_omni:audio_ttfp_s",
+            "server_count": 3,
+            "server_mean": pytest.approx(15.0),
+            "client_count": 3,
+            "client_mean": pytest.approx(20.0),
+        }
+    ]
+    assert two_accounts(scraped(5, 1.0), scraped(5, 1.0), recording()) == []
+
+
+@pytest.mark.parametrize(("second", "asked"), [(scraped(8, 0.0), 1), (scraped(7, 0.0), 2)])
+def test_a_server_that_has_not_counted_all_is_asked_once_more(second, asked, monkeypatch):
+    answers = [second, scraped(8, 0.5)]
+    monkeypatch.setattr(server_facts, "scrape", lambda _: answers.pop(0))
+    monkeypatch.setattr(server_facts.time, "sleep", lambda _: None)
+    seen = ServerFacts(_scrape=scraped(5, 0.0), _last=scraped(5, 0.0))
+    seen.after_level(recording())
+    assert len(answers) == 2 - asked and [one["server_count"] for one in seen.accounts] == [3]
+
+
+def test_a_server_without_metrics_is_not_asked_at_every_level(monkeypatch):
+    monkeypatch.setattr(server_facts, "scrape", lambda _: pytest.fail("asked"))
+    seen = ServerFacts(_last=Scrape({}, "HTTP 404"))
+    seen.after_level(recording())
+    assert seen.accounts == []

@@ -14,9 +14,9 @@ from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetErr
 from omni_bench.metrics.level import Warmup, summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, next_steps, reasons_of
-from omni_bench.records.recording import LoopLag
+from omni_bench.records.recording import CpuWait, LoopLag
 from omni_bench.run.parity import AloneInterrupted
-from omni_bench.run.validity import carried_over, is_excused, level_reasons, problem_reasons, run_reasons
+from omni_bench.run.validity import carried_over, client_lag, is_excused, level_reasons, problem_reasons, run_reasons
 
 
 def judged(timelines, faults=None, *, lag_budget_ms=None, **facts):
@@ -62,6 +62,22 @@ def test_the_clients_lag_budget(p99_ms, count):
     lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
     found = judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0)
     assert len(found) == count and all("lagged 25.1 ms at p99, budget 25 ms" in reason for reason in found)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "code", "says"),
+    [
+        (None, Code.CLIENT_LAG, "lagged 30.0 ms"),
+        (CpuWait(9.0, 26.0, 2, True), Code.CLIENT_LAG, "lagged 30.0 ms"),  # too late without the waits, too
+        (CpuWait(9.04, 25.0, 2, True), Code.CLIENT_WAITED, "waited 9.0 s for a CPU: client and server share 2 cores ("),
+        (CpuWait(9.0, 1.0, 1, False), Code.CLIENT_WAITED, "client and other programs share 1 core (lag 30.0 ms at p99"),
+    ],
+)
+def test_a_client_that_had_no_cpu_says_so(cpu, code, says):
+    lag = LoopLag(p50_ms=0.1, p99_ms=30.0, max_ms=99.0, samples=500, cpu=cpu)
+    reason = client_lag(lag, 25.0)
+    assert reason.code == code and reason.blame == "client" and says in reason.text
+    assert judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0) == [reason.text]
 
 
 @pytest.mark.parametrize(

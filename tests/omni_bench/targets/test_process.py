@@ -26,8 +26,9 @@ class Launched:
             [sys.executable, str(FAKE_SERVER), str(self.port), *manners], tmp_path / "server.log"
         )
 
-    def ready(self) -> bool:
-        return get(f"http://127.0.0.1:{self.port}/health", 1.0).status == 200
+    def unready(self) -> str | None:
+        answer = get(f"http://127.0.0.1:{self.port}/health", 1.0)
+        return None if answer.status == 200 else answer.said
 
 
 @pytest.fixture
@@ -60,9 +61,9 @@ def read_pid(path: Path) -> int:
 
 def test_a_server_that_is_late_is_waited_for(launch):
     launched = launch("late:0.4")
-    waited_s = launched.server.wait_until_ready(launched.ready, 30)
+    waited_s = launched.server.wait_until_ready(launched.unready, 30)
     assert waited_s > 0
-    assert launched.ready() and launched.server.is_alive()
+    assert launched.unready() is None and launched.server.is_alive()
     pid = launched.server.pid
     launched.server.stop(10)
     assert gone(pid) and not launched.server.is_alive() and launched.server.pid is None
@@ -73,20 +74,20 @@ def test_a_server_that_is_late_is_waited_for(launch):
 def test_a_server_that_dies_during_start_up_is_noticed_at_once_with_its_log(launch):
     launched = launch("die:7")
     with pytest.raises(TargetError, match=r"ended during start-up: exit code 7(.|\n)*no such checkpoint: hopeless"):
-        launched.server.wait_until_ready(launched.ready, 600)
+        launched.server.wait_until_ready(launched.unready, 600)
 
 
 def test_a_server_that_is_never_ready_meets_the_deadline(launch):
     launched = launch("late:600")
     while launched.server.log_path.stat().st_size == 0:
         time.sleep(0.01)
-    with pytest.raises(TargetError, match=r"not ready within target.startup_timeout_s=0.2(.|\n)*listening"):
-        launched.server.wait_until_ready(launched.ready, 0.2)
+    with pytest.raises(TargetError, match=r"startup_timeout_s=0.2: answers 503 \(unhealthy\);(.|\n)*listening"):
+        launched.server.wait_until_ready(launched.unready, 0.2)
 
 
 def test_sigterm_ignored_ends_in_sigkill(launch):
     launched = launch("ignore-term")
-    launched.server.wait_until_ready(launched.ready, 30)
+    launched.server.wait_until_ready(launched.unready, 30)
     pid = launched.server.pid
     launched.server.stop(0.2)
     assert gone(pid)
@@ -97,7 +98,7 @@ def test_sigterm_ignored_ends_in_sigkill(launch):
 def test_children_go_with_the_server(launch, tmp_path, kind):
     pid_file = tmp_path / "pid"
     launched = launch(f"{kind}:{pid_file}")
-    launched.server.wait_until_ready(launched.ready, 30)
+    launched.server.wait_until_ready(launched.unready, 30)
     child = read_pid(pid_file)
     assert not gone(child)
     launched.server.stop(0.2)
@@ -107,7 +108,7 @@ def test_children_go_with_the_server(launch, tmp_path, kind):
 def test_children_of_a_server_that_is_already_dead_go_too(launch, tmp_path):
     pid_file = tmp_path / "pid"
     launched = launch(f"grandchild:{pid_file}")
-    launched.server.wait_until_ready(launched.ready, 30)
+    launched.server.wait_until_ready(launched.unready, 30)
     child = read_pid(pid_file)
     os.kill(launched.server.pid, signal.SIGKILL)
     while launched.server.is_alive():
@@ -120,7 +121,7 @@ def test_children_of_a_server_that_is_already_dead_go_too(launch, tmp_path):
 
 def test_an_interrupt_during_the_stop_still_leaves_nothing_behind(launch, monkeypatch):
     launched = launch("ignore-term")
-    launched.server.wait_until_ready(launched.ready, 30)
+    launched.server.wait_until_ready(launched.unready, 30)
     pid = launched.server.pid
     real_sleep, calls = time.sleep, []
 

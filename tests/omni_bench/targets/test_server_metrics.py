@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from omni_bench.targets import probe, server_metrics
-from omni_bench.targets.server_metrics import MAX_SERIES, Scrape, differences, parse, preemptions, scrape
+from omni_bench.targets.server_metrics import MAX_SERIES, Scrape, differences, observed, parse, preemptions, scrape
 
 BEFORE = """\
 # HELP vllm:num_preemptions_total Cumulative number of preemptions.
@@ -65,6 +65,23 @@ def test_what_moved_by_kind():
         "cut": None,
     }
     assert preemptions(found) == 3
+
+
+def test_what_speaks_of_speech_is_kept_first():
+    many = "".join(f'many{{n="{number:05d}"}} 1\n' for number in range(MAX_SERIES))
+    names = list(of(BEFORE, AFTER + many)["series"])
+    assert names[0] == 'vllm_omni:audio_ttfp_s{stage="2"}' and len(names) == MAX_SERIES
+
+
+def test_what_a_histogram_observed_in_between():
+    two = 'x_s_count{stage="0"} 1\nx_s_sum{stage="0"} 2\nx_s_count{stage="1"} 3\nx_s_sum{stage="1"} 4\n'
+    before, after = (Scrape(parse(text)) for text in (BEFORE, AFTER + "# TYPE x_s histogram\n" + two))
+    assert observed(before, after, "vllm_omni:audio_ttfp_s") == (4, 0.25)
+    assert observed(before, after, "x_s") == (4, 1.5), "all labels together"
+    assert observed(before, after, "vllm_omni:audio_rtf") is None
+    assert observed(after, before, "vllm_omni:audio_ttfp_s") is None, "started anew"
+    assert observed(after, after, "vllm_omni:audio_ttfp_s") is None, "nothing was"
+    assert observed(Scrape({}, "HTTP 500"), after, "vllm_omni:audio_ttfp_s") is None, "not known how much before"
 
 
 def test_nothing_moved():

@@ -16,9 +16,10 @@ from repository import HELPERS
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets import reference as reference_module
+from omni_bench.targets.base import PROBLEM
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.create import create_target
-from omni_bench.targets.external import ExternalTarget
+from omni_bench.targets.external import TARGET, ExternalTarget
 from omni_bench.targets.probe import ProbeAnswer, free_port, get
 from omni_bench.targets.process import ServerProcess
 from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, server_command
@@ -63,6 +64,26 @@ def test_an_external_server_that_does_not_answer():
     target = ExternalTarget(TargetConfig(kind="external", url=url, startup_timeout_s=0.1))
     with pytest.raises(TargetError, match=rf"no server answers at target.url={url} within 0.1 s .*refused"):
         target.start()
+
+
+def test_an_external_server_that_answers_but_is_not_healthy(tmp_path):
+    """It is there: the way out is its own log, not its address."""
+    port = free_port("127.0.0.1")
+    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port), "late:600"], stdout=subprocess.DEVNULL)
+    try:
+        while get(f"http://127.0.0.1:{port}/health", 1.0).status is None:
+            assert process.poll() is None
+            time.sleep(0.02)
+        config = TargetConfig(kind="external", url=f"http://127.0.0.1:{port}", startup_timeout_s=0.1)
+        with pytest.raises(
+            TargetError, match=rf"url=http://127.0.0.1:{port} answers 503 \(unhealthy\) .* within 0.1 s"
+        ):
+            ExternalTarget(config).start()
+        (finding,) = TARGET.findings(RunConfig(target=config))
+        assert finding.state == PROBLEM and finding.detail.endswith("/health answers 503 (unhealthy)")
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture
@@ -143,7 +164,7 @@ def test_the_address_is_read_from_the_log(line, url, monkeypatch, tmp_path):
     target = ReferenceTarget(TargetConfig(kind="reference"), ServerSettings(), tmp_path / "server.log")
     target._process = ServerProcess(["x"], tmp_path / "server.log")
     (tmp_path / "server.log").write_text(line)
-    assert target._is_ready() == (url is not None)
+    assert (target._unready() is None) == (url is not None)
     assert asked == ([f"{url}/health"] if url else [])
 
 
