@@ -54,6 +54,7 @@ class TargetConfig:
     probe: bool = key(True, "before timing, find out framing, sample rate, streaming and the effect of a seed")
     devices: Optional[list[str]] = key(None, "GPUs of a launched server, by number or UUID (CUDA_VISIBLE_DEVICES)")
     gpus: int = key(0, "minimum number of GPUs, checked before the launch")
+    cores: int = key(0, "CPU cores of a launched server's own, while the client keeps to the others; 0: both use all")
     model: Optional[str] = key(None, "vllm_omni, sglang_omni: a folder, or a hub id in the local cache; no download")
     deploy_config: Optional[str] = key(None, "file for --deploy-config of vllm-omni, or --config of sglang-omni")
     stage_overrides: dict[Any, Any] = key({}, "vllm_omni: settings of single stages, {0: {KEY: VALUE}}")

@@ -256,7 +256,7 @@ def _versions(run: Mapping[str, Any]) -> str:
     memory = hardware["memory_bytes"]
     machine = [
         hardware["cpu"] or UNKNOWN_CPU,
-        f"{hardware['cpu_cores'] or NA} cores",
+        f"{hardware['cpu_cores'] or NA} cores{_pinned(run)}",
         f"{memory / 2**30:.0f} GiB" if memory else NA,
     ]
     lines = [
@@ -265,6 +265,14 @@ def _versions(run: Mapping[str, Any]) -> str:
         f"- client machine: {escape_markdown(', '.join([*machine, *gpus, *cuda]))}",
     ]
     return "\n".join(lines)
+
+
+def _pinned(run: Mapping[str, Any]) -> str:
+    """How many cores the server had for itself; nothing where there were too few."""
+    provenance = run["provenance"]
+    cores = provenance["config"].get("target", {}).get("cores")
+    usable = provenance["hardware"]["cpu_cores"] or 0
+    return f" ({cores} for the server, {usable - cores} for the client)" if cores and cores < usable else ""
 
 
 def _with_commit(name: str, source: Mapping[str, Any]) -> str:

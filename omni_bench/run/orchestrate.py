@@ -32,6 +32,7 @@ from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels,
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
 from omni_bench.run.parity import WHILE_ALONE, ParityPhase, ParityResult, keep_codes, parity_result, send_alone
+from omni_bench.run.pinning import CorePinning
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.progress import RunProgress
@@ -128,12 +129,15 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet:
 def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
     """Launch the server, run every level, stop the server. Returns what went wrong first, None if nothing did."""
     target = create_target(session.config, session.folder.server_log)
+    pinning = CorePinning(session.config.target.cores)
     problem: BaseException | None = None
     try:
         with signals.released():
             kind, url = session.config.target.kind, session.config.target.url
             session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
+            pinning.to_server()
             session.info = target.start()
+            pinning.to_client()
             session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
             session.server_facts.before(
                 session.config, session.prepared.prompts, target, session.info, session.progress.say
@@ -155,6 +159,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
         try:
             session.progress.end()
         finally:
+            pinning.end()
             target.stop()
     except Exception as error:
         problem = problem or error

@@ -72,7 +72,7 @@ def _validate(target: TargetConfig) -> None:
         raise ConfigError("target.url is needed for target=external, such as target.url=http://127.0.0.1:8091")
     if (problem := url_problem(target.url)) is not None:
         raise ConfigError(f"target.url={problem}")
-    for name in ("env", "python", "devices", "gpus"):
+    for name in ("env", "python", "devices", "gpus", "cores"):
         if getattr(target, name):
             raise ConfigError(f"target.{name}: the target 'external' is not launched here, so that it cannot be set")
 

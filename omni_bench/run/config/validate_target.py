@@ -35,6 +35,8 @@ def validate_target(target: TargetConfig) -> None:
     kind.validate(target)
     _secrets(target)
     _devices(target)
+    if target.cores < 0:
+        raise ConfigError(f"target.cores={target.cores}: how many CPU cores the server gets, 0 to share all with it")
     if not target.host:
         raise ConfigError("target.host='': an address to bind, such as 127.0.0.1")
     if not 0 <= target.port <= 65535:

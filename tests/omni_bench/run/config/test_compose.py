@@ -43,7 +43,7 @@ RATES = {"qwen3_tts_open_loop": [0.25, 0.5, 1.0], "qwen3_tts_rate_search": [1.0]
 
 def test_these_are_the_scenarios():
     variants = (f"qwen3_tts_{name}" for name in VARIANTS)
-    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES, *OMNI, *variants])
+    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES, *OMNI, *variants, "vllm_omni_cpu"])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -58,6 +58,16 @@ def test_a_scenario_composes_to_valid_dataclasses(scenario):
     # random weights speak noise: there is nothing to judge
     assert config.asr.kind == ("none" if config.reference.checkpoint == "random" else "whisper")
     assert config.client.model == config.reference.preset
+
+
+def test_the_scenario_of_make_real_server_names_what_is_built_there():
+    config = compose(["scenario=vllm_omni_cpu"])
+    assert (config.target.kind, config.target.cores, config.target.gpus) == ("vllm_omni", 1, 0)
+    assert config.load.concurrency == [1, 4] and config.asr.kind == "whisper"
+    assert (ROOT / config.target.deploy_config).is_file()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"REAL_VOICE := {config.client.model}\n" in makefile
+    assert f"REAL_VENV := {config.target.python.removesuffix('/bin/python')}\n" in makefile
 
 
 @pytest.mark.parametrize("scenario", RATES)
