@@ -254,7 +254,7 @@ def test_counters_add_up(engine):
 
 
 def test_stopping_fails_what_is_unfinished_and_refuses_more():
-    built = build_engine(ServerSettings(max_batch=1, device="cpu"))
+    built = build_engine(ServerSettings(max_batch=1, device="cpu", recorded=False))
     sinks = [Spoken(), Spoken()]
     for i, sink in enumerate(sinks):
         built.submit(request(i), sink)
@@ -266,7 +266,7 @@ def test_stopping_fails_what_is_unfinished_and_refuses_more():
 
 
 def test_an_error_in_code2wav_reaches_every_caller(monkeypatch):
-    built = build_engine(ServerSettings(max_batch=2, device="cpu"))
+    built = build_engine(ServerSettings(max_batch=2, device="cpu", recorded=False))
 
     def broken(*_):
         raise RuntimeError("no such kernel, say")
@@ -280,7 +280,7 @@ def test_an_error_in_code2wav_reaches_every_caller(monkeypatch):
 
 
 def test_an_error_in_the_loop_reaches_every_caller(monkeypatch):
-    built = build_engine(ServerSettings(max_batch=2, device="cpu"))
+    built = build_engine(ServerSettings(max_batch=2, device="cpu", recorded=False))
 
     def broken():
         raise RuntimeError("out of memory, say")

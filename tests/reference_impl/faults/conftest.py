@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from spoken import Spoken
@@ -80,13 +82,17 @@ def expected(clean):
 
 @pytest.fixture(scope="module")
 def broken(tiny):
-    """``broken(fault)``: an engine with that fault. The tests of a file share it: its first request costs a second."""
+    """``broken(fault)``: an engine with that fault, which the tests of a file share.
+
+    It records no operations, which takes longer than to run them as often as here; the clean engine does.
+    """
+    settings = replace(SETTINGS, recorded=False)
     speakers: dict[str, Speaker] = {}
 
     def make(name: str) -> Speaker:
         if name not in speakers:
-            new_engine, stages = with_fault(name, stages_for(SETTINGS))
-            speakers[name] = Speaker(new_engine(tiny, SETTINGS, Origin(None, None), stages))
+            new_engine, stages = with_fault(name, stages_for(settings))
+            speakers[name] = Speaker(new_engine(tiny, settings, Origin(None, None), stages))
         return speakers[name]
 
     yield make
