@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
+
 import pytest
 from fake_runner import FakeRunner
 
@@ -9,6 +12,8 @@ from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.state import StudyState
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.run.config.compose import compose
+
+composed = cache(compose)
 
 
 @pytest.fixture
@@ -25,7 +30,9 @@ def new_state():
         arms = []
         for name, predictor in (("before", "reprefill"), ("after", "kv_cache")):
             overrides = ("scenario=smoke", "load.concurrency=[2,4]", f"reference.predictor={predictor}")
-            arms.append(StudyArm(name, f"reference.predictor={predictor}", overrides, compose(overrides), None))
+            arms.append(
+                StudyArm(name, f"reference.predictor={predictor}", overrides, deepcopy(composed(overrides)), None)
+            )
         return StudyState(
             command=("omni-bench", "ab"),
             started_utc="2026-11-28T00:00:00Z",
