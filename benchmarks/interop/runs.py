@@ -54,9 +54,15 @@ class Load:
             kind=kind,
             model=self.model,
             seed=None,
-            extra_body={"seed": SEED},
+            extra_body=self.extra_body,
             **(cloning if self.reference else {}),
         )
+
+    @property
+    def extra_body(self) -> dict[str, Any]:
+        """What both clients are told to add; a cloned voice has no name."""
+        named = self.voice is not None and not self.reference and not self.chat
+        return {"seed": SEED, **({"voice": self.voice} if named else {})}
 
 
 class JsonLines:
@@ -148,7 +154,7 @@ class VllmBench(JsonLines):
             "num-prompts": load.requests,
             "num-warmups": 2 * load.concurrency,
             "max-concurrency": load.concurrency,
-            "extra-body": json.dumps({"seed": SEED}),
+            "extra-body": json.dumps(load.extra_body),
             "percentile-metrics": ",".join(("ttft", "tpot", "itl", "e2el", *THEIR_KEYS.audio)),
             "metric-percentiles": "50,90,99",
             "request-id-prefix": prefix,

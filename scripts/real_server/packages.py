@@ -14,11 +14,26 @@ import importlib.metadata
 import json
 import sys
 import time
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 META = Path(__file__).parents[2] / "omni_bench/datasets/data/seed_tts_mini/en/meta.lst"
 PACKAGES = ("qwen-tts", "faster-qwen3-tts")
+
+
+def _without_torchaudio() -> None:
+    """Empty modules in the place of torchaudio, where it is not installed or wants CUDA's libraries.
+
+    qwen-tts imports its Kaldi front end for the 25 Hz tokenizer, which this voice does not use.
+    """
+    try:
+        import torchaudio  # noqa: F401
+    except (ImportError, OSError):
+        for name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi"):
+            sys.modules[name] = ModuleType(name)
+            sys.modules[name].__spec__ = ModuleSpec(name, None, is_package=True)
 
 
 def speak(package: str, voice: str, out: Path, count: int, speaker: str) -> None:
@@ -26,6 +41,7 @@ def speak(package: str, voice: str, out: Path, count: int, speaker: str) -> None
     import soundfile
     import torch
 
+    _without_torchaudio()
     cuda = torch.cuda.is_available()
     started = time.perf_counter()
     if package == "qwen-tts":
@@ -37,13 +53,16 @@ def speak(package: str, voice: str, out: Path, count: int, speaker: str) -> None
 
         model = FasterQwen3TTS.from_pretrained(voice, device="cuda" if cuda else "cpu", dtype=torch.float32)
     loaded_s = time.perf_counter() - started
-    texts = [line.split("|")[3] for line in META.read_text(encoding="utf-8").splitlines()[:count]]
+    rows = [line.split("|") for line in META.read_text(encoding="utf-8").splitlines()]
+    # qwen-tts reads the voice's generation_config.json, the other one has defaults of its own
+    sampling = {} if package == "qwen-tts" else {"temperature": 0.7, "repetition_penalty": 1.0}
+    texts = [row[3] for row in rows if len(row) > 3][:count]
     out.mkdir(parents=True, exist_ok=True)
     audio_s = speaking_s = 0.0
     for index, text in enumerate(texts):
         torch.manual_seed(index)
         started = time.perf_counter()
-        (wave,), rate_hz = model.generate_custom_voice(text=text, language="english", speaker=speaker)
+        (wave,), rate_hz = model.generate_custom_voice(text=text, language="english", speaker=speaker, **sampling)
         speaking_s += time.perf_counter() - started
         audio_s += len(wave) / rate_hz
         soundfile.write(out / f"{index:03}.wav", wave, rate_hz, subtype="PCM_16")
