@@ -76,7 +76,7 @@ class Code(StrEnum):
         Blame.CLIENT,
         "the client waited {wait_s:.1f} s for a CPU: {sharing} (lag {p99_ms:.1f} ms at p99, without the waits "
         "{own_p99_ms:.1f} ms, budget {budget_ms:g} ms)",
-        "Give the client a core of its own (target.cores, or taskset), or lower the load, then run again.",
+        "Give the client a core (target.cores, taskset) or lower the load; run again.",
     )
     CLIENT_LATE = (
         "client_late",

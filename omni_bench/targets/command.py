@@ -55,7 +55,11 @@ class CommandTarget:
         interpreter = ask_interpreter(python) if python is not None else None
         self._on_gpus_before = gpu_processes()
         self._process = ServerProcess(
-            guarded_command([program, *command[1:]], config.stop_timeout_s), self.log_path, env, guarded=True
+            guarded_command([program, *command[1:]], config.stop_timeout_s),
+            self.log_path,
+            env,
+            guarded=True,
+            advice=self._server.advice if self._server else None,
         )
         launched_at = time.time()
         try:

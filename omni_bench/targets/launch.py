@@ -6,8 +6,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from omni_bench.records.config import TargetConfig
@@ -21,7 +21,7 @@ class NamedServer:
     """A server of another project that is launched by name.
 
     ``program`` is installed by the Python package ``package``, in the way that ``install`` tells people;
-    ``arguments``: its words for a port.
+    ``arguments``: its words for a port; ``advice``: what to try when it dies, by a piece of its last error.
     """
 
     title: str
@@ -29,6 +29,7 @@ class NamedServer:
     package: str
     install: str
     arguments: Callable[[TargetConfig, int], list[str]]
+    advice: Mapping[str, str] = field(default_factory=dict)
 
 
 def launch_command(config: TargetConfig, port: int, server: NamedServer | None = None) -> list[str]:

@@ -19,10 +19,16 @@ def _vllm_omni(config: TargetConfig, port: int) -> list[str]:
     return [*words, *config.extra_args]
 
 
+# Seen in 0.20.0 at 32 sequences with its shipped 512 tokens: a prompt that is split over two steps ends stage 0.
+_VLLM_OMNI_ADVICE = {
+    "Missing tts_pad_embed": "more max_num_batched_tokens in stage 0, so that no prompt is split over two steps "
+    "(target.stage_overrides={0:{max_num_batched_tokens:1024}}), or a lower load.concurrency"
+}
+
 VLLM_OMNI = launched(
     "vllm_omni",
     "vLLM-Omni, launched for the run: vllm serve MODEL --omni, with target.deploy_config, target.stage_overrides",
-    NamedServer("vLLM-Omni", "vllm", "vllm-omni", "pip install vllm vllm-omni", _vllm_omni),
+    NamedServer("vLLM-Omni", "vllm", "vllm-omni", "pip install vllm vllm-omni", _vllm_omni, _VLLM_OMNI_ADVICE),
     "stage_overrides",
 )
 

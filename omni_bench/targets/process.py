@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -32,13 +33,18 @@ DEAD_GRACE_S = 1.0
 MARK = "OMNI_BENCH_LAUNCH"
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 16384
+LOG_ERROR_BYTES = 2**20
+"""How far back the last error is looked for: a server says much after it, while it ends."""
 OUTPUT_BYTES = 65536
+_ERROR = re.compile(r"\b((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)|CUDA error): (.{1,300})")
+_CONSEQUENCES = ("EngineDeadError", "CancelledError", "ServerDisconnectedError", "BrokenPipeError")
 
 
 class ServerProcess:
     """One launched server. Not thread-safe; used from the main thread.
 
     ``guarded``: ``command`` is that of :mod:`omni_bench.targets.guardian`, which tells when the server has ended.
+    ``advice``: what to try, by a piece of the server's last error.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class ServerProcess:
         env: Mapping[str, str] | None = None,
         *,
         guarded: bool = False,
+        advice: Mapping[str, str] | None = None,
     ):
         self.command = tuple(command)
         self.log_path = log_path
@@ -57,6 +64,7 @@ class ServerProcess:
         self._returncode: int | None = None
         self._log_start = 0
         self._guarded = guarded
+        self._advice = advice or {}
         self._end_told: int | None = None
 
     def launch(self) -> None:
@@ -127,7 +135,7 @@ class ServerProcess:
             return ""
 
     def failure(self) -> str:
-        """How the process ended, and the end of its log."""
+        """How the process ended, its last error and what to try then, where they are known, and the end of its log."""
         if self._process is not None and self._has_told_end():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_WAIT_S)
@@ -138,7 +146,7 @@ class ServerProcess:
             ended = f"killed by {_signal_name(-code)}"
         else:
             ended = f"exit code {code}"
-        return f"{ended}; {self._log_tail()}"
+        return "; ".join([ended, *self._last_error(), self._log_tail()])
 
     def stop(self, grace_s: float = 10.0) -> None:
         """SIGTERM to the group, ``grace_s`` to obey, then SIGKILL; returns when all are gone. Idempotent."""
@@ -182,11 +190,29 @@ class ServerProcess:
         """Living processes of this launch, by descent or by their mark, whatever group they are in."""
         return {one for one in (*_descendants(pid), *_marked(self._mark)) if _runs(one)}
 
+    def _log_end(self, size: int) -> str:
+        """The last ``size`` bytes of the log since the launch. Raises OSError."""
+        with self.log_path.open("rb") as log:
+            log.seek(max(self._log_start, self.log_path.stat().st_size - size))
+            return log.read(size).decode("utf-8", "replace")
+
+    def _last_error(self) -> list[str]:
+        """The last line that names an exception, other than one that follows from another."""
+        try:
+            found = _ERROR.findall(self._log_end(LOG_ERROR_BYTES))
+        except OSError:  # _log_tail tells
+            return []
+        errors = [
+            f"{name}: {text.strip().rstrip('.')}"
+            for name, text in found
+            if name.rpartition(".")[2] not in _CONSEQUENCES
+        ]
+        advice = [f"try {what}" for piece, what in self._advice.items() if errors and piece in errors[-1]]
+        return [f"its last error: {errors[-1]}", *advice] if errors else []
+
     def _log_tail(self) -> str:
         try:
-            with self.log_path.open("rb") as log:
-                log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL_BYTES))
-                text = log.read(LOG_TAIL_BYTES).decode("utf-8", "replace")
+            text = self._log_end(LOG_TAIL_BYTES)
         except OSError as error:
             return f"its log {self.log_path} cannot be read: {error.strerror}"
         lines = [line.rstrip() for line in text.splitlines() if line.strip()][-LOG_TAIL_LINES:]

@@ -3,6 +3,7 @@
 FAKE_MANNERS, words apart by spaces: die:CODE (at start), die-at:N (at the N-th request), ignore-term, never-ready,
 stray (a child with a session of its own), orphan (another one, without a parent and without an environment),
 one-piece (does not stream), unseeded (the same seed speaks twice in different ways), no-audio.
+FAKE_LAST_WORDS: what it prints when it dies at a request.
 FAKE_PIDS: a folder in which every process of it leaves a file named after its process id.
 """
 
@@ -80,7 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Handler.requests += 1
         if Handler.requests == int(MANNERS.get("die-at", 0)):
-            print("CUDA error: an illegal memory access was encountered", flush=True)
+            print(os.environ.get("FAKE_LAST_WORDS", "CUDA error: an illegal memory access was encountered"), flush=True)
             os._exit(1)
         pitch = 0.05 + 0.001 * ((body.get("seed") or 0) % 50) + ("unseeded" in MANNERS) * 0.01 * Handler.requests
         length = 0 if "no-audio" in MANNERS else 24000 * len(body["input"]) // 14

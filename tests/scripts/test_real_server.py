@@ -88,31 +88,37 @@ def chunk(value, length=3):
     return torch.full((length,), float(value))
 
 
-def made(kind):
+def made(kind, **state):
     """A fault of Code2Wav without vLLM-Omni."""
     fault = object.__new__(kind)
-    fault._late, fault._before = None, {}
+    vars(fault).update(state)
     return fault
 
 
+def values(sent):
+    return [one.tolist() for one in sent]
+
+
 def test_one_buffer_takes_the_chunks_of_a_step():
-    sent = made(faults._PinnedAlias).chunks([chunk(1), chunk(2, 2)], ["a", "b"], [False, False])
-    assert [one.tolist() for one in sent] == [[2, 2, 1], [2, 2]]
+    sent = made(faults._PinnedAlias).chunks([chunk(1), chunk(2, 2)], ["a", "b"])
+    assert values(sent) == [[2, 2, 1], [2, 2]]
 
 
-def test_a_last_chunk_goes_to_the_next_request():
-    fault = made(faults._NeighbourSlot)
-    assert [len(one) for one in fault.chunks([chunk(1)], ["a"], [True])] == [0]
-    (sent,) = fault.chunks([chunk(2, 1)], ["b"], [False])
-    assert sent.tolist() == [1, 1, 1, 2]
-    assert [one.tolist() for one in fault.chunks([chunk(3, 1)], ["b"], [False])] == [[3]]
+def test_the_last_chunks_go_to_another_request():
+    fault = made(faults._NeighbourSlot, _held={}, _late=[])
+    assert values(fault.chunks([chunk(1, 1)], ["a"])) == [[1]]
+    assert values(fault.chunks([chunk(2)], ["a"])) == [[]]
+    assert values(fault.chunks([chunk(3)], ["a"])) == [[2, 2, 2]]
+    assert values(fault.chunks([chunk(4, 2), chunk(7, 1)], ["a", "b"])) == [[], [7]]
+    assert values(fault.chunks([chunk(8)], ["b"])) == [[3, 3, 3, 4, 4]]
+    assert values(fault.chunks([chunk(9)], ["b"])) == [[8, 8, 8]]
 
 
 def test_a_last_chunk_is_padded_with_the_one_before():
-    fault = made(faults._PaddingTail)
-    fault.chunks([chunk(1, 4)], ["a"], [False])
-    (sent,) = fault.chunks([chunk(2, 1)], ["a"], [True])
-    assert sent.tolist() == [2, 1, 1, 1]
+    fault = made(faults._PaddingTail, _before={})
+    assert values(fault.chunks([chunk(0, 1)], ["a"])) == [[0]]
+    assert values(fault.chunks([chunk(1, 4)], ["a"])) == [[1, 1, 1, 1]]
+    assert values(fault.chunks([chunk(2, 1)], ["a"])) == [[2, 1, 1, 1]]
 
 
 def test_what_was_found_are_codes_and_the_names_of_audio_faults():

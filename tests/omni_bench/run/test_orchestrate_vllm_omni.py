@@ -134,6 +134,34 @@ def test_a_server_that_dies_under_load(go, tmp_path, said):
     assert document["provenance"]["target"]["conformance"]["seed"] == "obeyed"
 
 
+# As vLLM-Omni 0.20.0 ended at 32 sequences with 512 batched tokens, shortened.
+CRASH = """\
+(EngineCore_DP0 pid=77) ERROR 11-28 10:11:12 [core.py:910] Traceback (most recent call last):
+(EngineCore_DP0 pid=77) ERROR RuntimeError: Missing tts_pad_embed in additional_information; prefill must run first.
+(APIServer pid=7) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).
+""" + "\n".join(f"(APIServer pid=7) INFO: shutting down, step {step}" for step in range(40))
+
+
+def test_a_known_crash_is_named_by_its_level_its_last_error_and_what_to_try(fake_environment, tmp_path):
+    """The second level's first request, after three of the probe, one of warm-up and two that are measured."""
+    config = compose([*FAST, "load.concurrency=[1,2]", "load.requests_per_level=2"])
+    config.target = fake_environment.target("vllm_omni", "die-at:8")
+    config.target.env["FAKE_LAST_WORDS"] = CRASH
+    config.client.model = str(fake_environment.model)
+    with pytest.raises(TargetError):
+        run(config, tmp_path / "run", quiet=True)
+    said = (
+        "the server died during concurrency 2: exit code 1; its last error: RuntimeError: Missing tts_pad_embed in "
+        "additional_information; prefill must run first; try more max_num_batched_tokens in stage 0, so that no prompt "
+        "is split over two steps (target.stage_overrides={0:{max_num_batched_tokens:1024}}), or a lower "
+        "load.concurrency; the end of its log "
+    )
+    document = stored(tmp_path)
+    assert reasons_said(document)[0].startswith(said)
+    assert [level["valid"] for level in document["levels"]] == [True, False]
+    assert "Missing tts_pad_embed" in (tmp_path / "run" / "report.md").read_text().replace("\\", "")
+
+
 def test_an_external_server_that_dies_under_load(fake_environment, tmp_path):
     """It was launched elsewhere: the requests tell, and the run ends as one that may not be trusted."""
     port = free_port("127.0.0.1")

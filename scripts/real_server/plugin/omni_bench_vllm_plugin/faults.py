@@ -7,7 +7,7 @@ the model is made. What each must be caught by stands in ``faults.toml``, in the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -127,7 +127,10 @@ def _broadcast_add() -> None:
 
 
 class _Code2WavFault:
-    """Changes the chunks of a step after Code2Wav has decoded them."""
+    """Changes the chunks of a step after Code2Wav has decoded them.
+
+    All chunks of a request but the first are of one size: the worker is not told which is the last, but it is smaller.
+    """
 
     def __init__(self) -> None:
         from vllm_omni.model_executor.models.qwen3_tts.qwen3_tts_code2wav import Qwen3TTSCode2Wav
@@ -138,10 +141,8 @@ class _Code2WavFault:
             self.before(model)
             output = decode(model, *args, **options)
             chunks = output.multimodal_outputs["model_outputs"]
-            info = options.get("runtime_additional_information") or options.get("model_intermediate_buffer") or []
-            ended = [*_ended(info), *[False] * len(chunks)][: len(chunks)]
             names = [str(one) for one in options.get("request_ids") or range(len(chunks))]
-            output.multimodal_outputs["model_outputs"] = self.chunks(chunks, names, ended)
+            output.multimodal_outputs["model_outputs"] = self.chunks(chunks, names)
             return output
 
         Qwen3TTSCode2Wav.forward = forward
@@ -149,15 +150,9 @@ class _Code2WavFault:
     def before(self, model: Any) -> None:
         """Before a step is decoded."""
 
-    def chunks(self, chunks: list[torch.Tensor], names: list[str], ended: list[bool]) -> list[torch.Tensor]:
-        """What is sent in the place of ``chunks``, samples [N] of each request of a step; ``ended``: its last one."""
+    def chunks(self, chunks: list[torch.Tensor], names: list[str]) -> list[torch.Tensor]:
+        """What is sent in the place of ``chunks``, samples [N] of each request of a step."""
         return chunks
-
-
-def _ended(info: list[Any]) -> Iterator[bool]:
-    for one in info:
-        value = one.get("meta", {}).get("finished", False) if isinstance(one, dict) else False
-        yield bool(torch.as_tensor(value).reshape(-1)[0])
 
 
 class _LostLeftContext(_Code2WavFault):
@@ -171,7 +166,7 @@ class _LostLeftContext(_Code2WavFault):
 class _PinnedAlias(_Code2WavFault):
     """``pinned_alias``: one host buffer takes the chunks of all requests of a step, and is read after the last."""
 
-    def chunks(self, chunks: list[torch.Tensor], names: list[str], ended: list[bool]) -> list[torch.Tensor]:
+    def chunks(self, chunks: list[torch.Tensor], names: list[str]) -> list[torch.Tensor]:
         buffer = torch.zeros(max(map(len, chunks), default=0))
         for chunk in chunks:
             buffer[: len(chunk)] = chunk
@@ -179,40 +174,49 @@ class _PinnedAlias(_Code2WavFault):
 
 
 class _NeighbourSlot(_Code2WavFault):
-    """``neighbour_slot``: the last chunk of a request comes late, and the one that has its slot by then gets it."""
+    """``neighbour_slot``: chunks leave one step late, and those of a request that has ended go to another one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._late: torch.Tensor | None = None
+        self._held: dict[str, torch.Tensor | None] = {}
+        self._late: list[torch.Tensor] = []
 
-    def chunks(self, chunks: list[torch.Tensor], names: list[str], ended: list[bool]) -> list[torch.Tensor]:
-        sent = list(chunks)
-        for row, chunk in enumerate(chunks):
-            if not len(chunk):
+    def chunks(self, chunks: list[torch.Tensor], names: list[str]) -> list[torch.Tensor]:
+        sent = []
+        for chunk, name in zip(chunks, names, strict=True):
+            if not len(chunk) or name not in self._held:
+                if len(chunk):
+                    self._held[name] = None
+                sent.append(chunk)
                 continue
-            if ended[row]:
-                self._late, sent[row] = chunk, chunk[:0]
-            elif self._late is not None:
-                sent[row], self._late = torch.cat([self._late, chunk]), None
+            held = self._held[name]
+            if held is not None and len(chunk) < len(held):
+                self._late += [held, chunk]
+                del self._held[name]
+                sent.append(chunk[:0])
+                continue
+            self._held[name] = chunk
+            sent.append(torch.cat([*self._late, chunk[:0] if held is None else held]))
+            self._late = []
         return sent
 
 
 class _PaddingTail(_Code2WavFault):
-    """``padding_tail``: a last chunk is sent at the size of the largest before it, with that one's samples behind."""
+    """``padding_tail``: a last chunk is sent at the size of the one before it, with that one's samples behind."""
 
     def __init__(self) -> None:
         super().__init__()
         self._before: dict[str, torch.Tensor] = {}
 
-    def chunks(self, chunks: list[torch.Tensor], names: list[str], ended: list[bool]) -> list[torch.Tensor]:
-        sent = list(chunks)
-        for row, (chunk, name) in enumerate(zip(chunks, names, strict=False)):
-            before = self._before.get(name, chunk[:0])
-            if ended[row]:
-                sent[row] = torch.cat([chunk, before[len(chunk) :]])
-                self._before.pop(name, None)
-            elif len(chunk) > len(before):
-                self._before[name] = chunk
+    def chunks(self, chunks: list[torch.Tensor], names: list[str]) -> list[torch.Tensor]:
+        sent = []
+        for chunk, name in zip(chunks, names, strict=True):
+            before = self._before.pop(name, chunk[:0])
+            if not len(chunk) or len(chunk) >= len(before):
+                self._before[name] = chunk if len(chunk) else before
+                sent.append(chunk)
+            else:
+                sent.append(torch.cat([chunk, before[len(chunk) :]]))
         return sent
 
 
