@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from omni_bench.metrics.trace_stages import ATTENTION, FIRST_OF_STEP, PRODUCTS, length, step_groups
 from omni_bench.report.table import markdown_table
 from reference_impl.engine.engine import Engine
 from reference_impl.loading.from_settings import Origin, load_weights
@@ -33,11 +34,8 @@ from reference_impl.settings import ServerSettings
 STEPS = 20
 LOOP_FRAMES = 40
 CONTEXT = 128
-PRODUCTS = ("few_rows_kernel", "linear_kernel")
-ATTENTION = {"frame_attention_kernel": "predictor", "slot_attention_kernel": "talker"}
-AFTER_ATTENTION = ("output", "gate, up", "down", "head")
 STEP_KERNELS = (
-    *PRODUCTS, *ATTENTION, "begin_frame_kernel", "draw_rest_kernel", "embed_frame_kernel", "end_frame_kernel",
+    *PRODUCTS, *ATTENTION, FIRST_OF_STEP, "draw_rest_kernel", "embed_frame_kernel", "end_frame_kernel",
     "draw_first_kernel",
 )  # fmt: skip
 CODE2WAV_KERNELS = ("convolution_kernel", "exchange_kernel", "window_attention_kernel", "depthwise_kernel")
@@ -54,28 +52,6 @@ class Kernel:
     stream: int
 
 
-def step_groups(names: Sequence[str]) -> list[str]:
-    """What each kernel of one step is, in the order of :meth:`reference_impl.engine.cuda.step.FullStep.run`."""
-    groups, since_attention, stage = [], None, "predictor"
-    for index, name in enumerate(names):
-        following = names[index + 1] if index + 1 < len(names) else ""
-        if name in ATTENTION:
-            stage, since_attention = ATTENTION[name], 0
-            groups.append(f"{stage} attention")
-        elif name not in PRODUCTS:
-            since_attention = None
-            groups.append("sampling" if name.startswith("draw") else "embeddings, states")
-        elif following in ATTENTION:
-            groups.append(f"{ATTENTION[following]} QKV")
-        elif since_attention is None:
-            # in front of the first layer, or behind the last
-            groups.append("talker head" if following == "draw_first_kernel" else "predictor input")
-        else:
-            groups.append(f"{stage} {AFTER_ATTENTION[since_attention]}")
-            since_attention += 1
-    return groups
-
-
 def charges(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     """(ns from the end of what was in front to its own end, of these without any kernel) for each of a chain."""
     front, result = kernels[0].start_ns, []
@@ -83,22 +59,6 @@ def charges(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
         result.append((max(0, kernel.end_ns - front), max(0, kernel.start_ns - front)))
         front = max(front, kernel.end_ns)
     return result
-
-
-def union(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same time without overlaps, in order."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def length(intervals: Iterable[tuple[int, int]]) -> int:
-    """Nanoseconds that are covered."""
-    return sum(end - start for start, end in union(intervals))
 
 
 def trace(work: Callable[..., Any], *arguments: Any) -> tuple[list[Kernel], Any]:
@@ -127,7 +87,7 @@ def step_table(engine: Engine, rows: int) -> str:
         batch._counters[1:3, :rows] = CONTEXT
         kernels, _ = trace(lambda: [batch._full.replay(rows) for _ in range(STEPS + 1)])
         batch._clear(slice(0, rows))
-    begins = [i for i, kernel in enumerate(kernels) if kernel.name == "begin_frame_kernel"]
+    begins = [i for i, kernel in enumerate(kernels) if kernel.name == FIRST_OF_STEP]
     time_ns: Counter[str] = Counter()
     count: Counter[str] = Counter()
     gaps = total = 0

@@ -153,6 +153,10 @@ class EngineLike(Protocol):
     def stop(self) -> None:
         """End the engine's thread; running requests get :class:`Failed`."""
 
+    def profile(self, on: bool) -> None:
+        """Begin a trace, or end it and write it into the folder of PROFILE_VARIABLE. Blocks. Raises EngineError."""
+        raise EngineError("this engine takes no traces")
+
     def describe(self) -> dict[str, Any]:
         """What is running, ready for JSON: for /health and a run's provenance."""
         return {}

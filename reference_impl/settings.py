@@ -36,6 +36,12 @@ def check_engine_process(value: bool | str) -> None:
         raise ConfigError(f"reference.engine_process={value!r}; valid: auto, true, false")
 
 
+PROFILE_VARIABLE = "OMNI_BENCH_PROFILE_DIR"
+"""Environment variable: a folder for traces. Without it a server has no /start_profile and /stop_profile."""
+SPAN_PREFIX = "omni:"
+"""Of the ranges in such a trace: omni:talker, omni:predictor, ..."""
+
+
 def cuda_devices() -> int:
     """Devices that the CUDA driver shows to this process, 0 without one. Takes no PyTorch, which takes seconds."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench import terminal
-from omni_bench.commands.compare import MARKDOWN_NAME, write_comparison
+from omni_bench.commands.compare import MARKDOWN_NAME, profiles_of, write_comparison
 from omni_bench.commands.run import PROGRAM, signals_as_interrupt
 from omni_bench.compare.ab.arms import resolve_arms
 from omni_bench.compare.ab.environments import Recipe, build_environment
@@ -154,8 +154,9 @@ def _discard(folder: Path) -> None:
 
 def _finish(folder: Path, state: StudyState, result: StudyResult, say: Callable[[str], None]) -> int:
     if result.comparison is not None:
-        write_comparison(result.comparison, result.before, result.after, folder, state.command)
-        terminal.say(render_comparison(result.comparison, command=state.command), end="")
+        profiles = profiles_of(result.before, result.after, folder)
+        write_comparison(result.comparison, result.before, result.after, folder, state.command, profiles)
+        terminal.say(render_comparison(result.comparison, command=state.command, profiles=profiles), end="")
         say(f"written: {folder / MARKDOWN_NAME}")
     if result.ending.why is not None:
         say(f"the study ended early: {result.ending.why}")

@@ -13,6 +13,8 @@ from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.profile import RunProfile
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.terminal import say
 
 MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
@@ -28,17 +30,23 @@ def compare_command(before: str, after: str, *, out: str | None, force: bool, as
     arms = load_arm(before), load_arm(after)
     comparison = compare_runs(*arms, force=force)
     command = ["omni-bench", "compare", before, after, *(["--force"] if force else [])]
+    profiles = profiles_of(*arms)
     if out is not None:
-        write_comparison(comparison, *arms, Path(out), command)
+        write_comparison(comparison, *arms, Path(out), command, profiles)
     if as_json:
         say(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
     else:
-        say(render_comparison(comparison, command=command), end="")
+        say(render_comparison(comparison, command=command, profiles=profiles), end="")
     return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
 
 
 def write_comparison(
-    comparison: Comparison, before: Sequence[RunView], after: Sequence[RunView], folder: Path, command: Sequence[str]
+    comparison: Comparison,
+    before: Sequence[RunView],
+    after: Sequence[RunView],
+    folder: Path,
+    command: Sequence[str],
+    profiles: tuple[RunProfile | None, RunProfile | None],
 ) -> Path:
     """Write compare.md, compare.json and plots/*.png; the path of compare.md. Raises StoreError."""
     from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
@@ -46,6 +54,21 @@ def write_comparison(
     document = json_bytes(to_document(comparison), JSON_NAME, indent=2) + b"\n"
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     images = draw_comparison(comparison, before, after, folder / PLOTS_NAME)
-    text = render_comparison(comparison, [f"{PLOTS_NAME}/{path.name}" for path in images], command)
+    pictures = [f"{PLOTS_NAME}/{path.name}" for path in images]
+    text = render_comparison(comparison, pictures, command, profiles)
     write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
     return folder / MARKDOWN_NAME
+
+
+def profiles_of(
+    before: Sequence[RunView], after: Sequence[RunView], folder: Path | None = None
+) -> tuple[RunProfile | None, RunProfile | None]:
+    """The profile of the last run of each side, None where there is none. Raises StoreError.
+
+    ``folder``: in which the runs are named, None for the current one.
+    """
+
+    def last(arm: Sequence[RunView]) -> RunProfile | None:
+        return RunFolder((folder or Path()) / arm[-1].source).read_profile() if arm else None
+
+    return last(before), last(after)

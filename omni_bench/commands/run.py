@@ -22,6 +22,7 @@ from omni_bench.run.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
     VERSION_BASE,
+    in_full,
     register,
     scenario_folder,
     to_run_config,
@@ -57,6 +58,7 @@ def run_command(arguments: list[str]) -> int:
     """
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
+    arguments = in_full(arguments)
     _refuse_taken_folder(arguments)
     with _as_program(arguments), signals_as_interrupt():
         try:

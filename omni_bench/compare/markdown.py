@@ -20,14 +20,22 @@ from omni_bench.compare.rows import (
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels
+from omni_bench.records.profile import RunProfile
 from omni_bench.report.format import NA, code_block, escape_markdown, p_text, percent, signed_percent
+from omni_bench.report.profile import before_after_section
 from omni_bench.report.table import markdown_table
 
 MAX_LISTED = 12
 
 
-def render_comparison(comparison: Comparison, plots: Sequence[str] = (), command: Sequence[str] = ()) -> str:
-    """The whole of it. ``plots``: paths of images relative to the document; ``command``: what made it, to repeat."""
+def render_comparison(
+    comparison: Comparison,
+    plots: Sequence[str] = (),
+    command: Sequence[str] = (),
+    profiles: tuple[RunProfile | None, RunProfile | None] = (None, None),
+) -> str:
+    """The whole of it. ``plots``: paths of images relative to the document; ``command``: what made it, to repeat;
+    ``profiles``: of before and after."""
     parts = [
         f"## omni-bench: {comparison.outcome}",
         _banner(comparison),
@@ -37,6 +45,7 @@ def render_comparison(comparison: Comparison, plots: Sequence[str] = (), command
         _table(comparison),
         _legend(comparison),
         "\n\n".join(f"![{path.rpartition('/')[2].removesuffix('.png')}]({path})" for path in plots),
+        before_after_section(*profiles),
         _details(comparison),
         _reproduce(comparison, command),
     ]

@@ -181,6 +181,7 @@ class OutputConfig:
     save_audio: str = key("worst", "worst (failed checks and the worst_n highest WER), all or none")
     worst_n: int = key(5, "save_audio=worst: number of utterances kept for their WER")
     plots: bool = key(True, "draw the plots")
+    profile: bool = key(False, "trace a few more requests after the levels (profile=true does for short)")
 
 
 @dataclass

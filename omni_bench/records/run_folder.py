@@ -8,6 +8,7 @@ cross_talk.jsonl  with that check, one line an output in which another request's
 solo.jsonl        with the parity check, one line a request sent alone, in the form of requests.jsonl
 parity.jsonl      and one line a comparison of a request in company with itself alone
 codes.jsonl       and one line a request whose codec codes the server handed out
+profile.json      with a profile, what its traces in profile/ say
 audio/  plots/  server.log  report.md  wer_evidence.md
 """
 
@@ -25,10 +26,12 @@ from typing import Any, Self
 import numpy as np
 
 from omni_bench.errors import StoreError
+from omni_bench.records.convert import plain, structure
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
+from omni_bench.records.profile import RunProfile
 from omni_bench.records.schema import validate_run
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -114,6 +117,27 @@ class RunFolder:
     def warmup_jsonl(self) -> Path:
         """One line a warm-up request; absent without warm-up."""
         return self.path / "warmup.jsonl"
+
+    @property
+    def profile_json(self) -> Path:
+        """What the traces of a profile say; absent without one."""
+        return self.path / "profile.json"
+
+    def write_profile(self, profile: RunProfile) -> None:
+        """Write profile.json."""
+        data = json_bytes(plain(profile), "profile.json", indent=2) + b"\n"
+        write_atomically(self.profile_json, lambda path: path.write_bytes(data))
+
+    def read_profile(self) -> RunProfile | None:
+        """profile.json, None without one."""
+        if not self.profile_json.is_file():
+            return None
+        with os_errors_as_store_errors("read", self.profile_json):
+            data = self.profile_json.read_bytes()
+        try:
+            return structure(parse_json(data), RunProfile, str(self.profile_json))
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{self.profile_json} is not JSON: {error}") from None
 
     @property
     def cross_talk_jsonl(self) -> Path:

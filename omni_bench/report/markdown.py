@@ -9,6 +9,7 @@ from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import next_steps, reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
+from omni_bench.records.profile import RunProfile
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -26,6 +27,7 @@ from omni_bench.report.format import (
 from omni_bench.report.judge import own_error_line, voices_line, voices_section
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
+from omni_bench.report.profile import profile_section
 from omni_bench.report.reproduce import reproduce_section
 from omni_bench.report.server import accounts_section, server_section, server_warning_lines
 from omni_bench.report.table import (
@@ -53,6 +55,7 @@ def render_report(
     plots: Sequence[str] = (),
     parity: Sequence[Mapping[str, Any]] = (),
     cross_talk: Sequence[Mapping[str, Any]] = (),
+    profile: RunProfile | None = None,
 ) -> str:
     """The report of a run as markdown.
 
@@ -81,6 +84,7 @@ def render_report(
         _section("Fixed and marginal cost", _fit(run)),
         _section("The client's own error", _lag(run)),
         _section("The server's own account", server_section(run)),
+        _section("Profile: where the time goes", profile_section(profile)),
         _section("All figures", _percentiles(run)),
         _section("Reproduce", reproduce_section(run)),
         _section("Versions", _versions(run)),

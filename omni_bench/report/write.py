@@ -34,7 +34,8 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
         draw_cross_talk(run, hits, _in_flight_ns([*requests, *warmup]), folder.plots_dir)
     images = sorted(folder.plots_dir.glob("*.png")) if folder.plots_dir.is_dir() else []
     parity = folder.read_lines(folder.parity_jsonl)
-    report = render_report(run, utterances, requests, [f"plots/{path.name}" for path in images], parity, hits)
+    pictures = [f"plots/{path.name}" for path in images]
+    report = render_report(run, utterances, requests, pictures, parity, hits, folder.read_profile())
     evidence = render_evidence(run, utterances)
     if evidence is not None:
         write_atomically(folder.wer_evidence_md, lambda path: path.write_text(evidence, encoding="utf-8"))

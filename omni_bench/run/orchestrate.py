@@ -35,6 +35,7 @@ from omni_bench.run.parity import WHILE_ALONE, ParityPhase, ParityResult, keep_c
 from omni_bench.run.pinning import CorePinning
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.probing import SETTLE_S
+from omni_bench.run.profiling import profile_plan, profiled, take_profile
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
@@ -128,7 +129,10 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet:
 
 def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
     """Launch the server, run every level, stop the server. Returns what went wrong first, None if nothing did."""
-    target = create_target(session.config, session.folder.server_log)
+    config = session.config
+    if config.output.profile:
+        config = profiled(config, session.folder.path)
+    target = create_target(config, session.folder.server_log)
     pinning = CorePinning(session.config.target.cores)
     problem: BaseException | None = None
     try:
@@ -149,6 +153,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
                 _run_one_level(session, plan, target)
             session.server_facts.after(session.progress.say)
             _run_alone(session, target)
+            _profile(session, target, session.info)
     except BaseException as error:
         if isinstance(error, LevelInterrupted):
             session.recordings.append(error.recording)
@@ -200,6 +205,23 @@ def _run_alone(session: _Session, target: Target) -> None:
         drive=lambda plan: _drive(session, plan, target, session.on_alone),
         check_target=lambda recording: _check_target(recording, target, WHILE_ALONE),
     )
+
+
+def _profile(session: _Session, target: Target, info: TargetInfo) -> None:
+    """Last of all, so that nothing that is measured is traced."""
+    if not session.config.output.profile:
+        return
+    session.progress.say("profile: a few requests once more, while the server takes a trace")
+    plan, url = (
+        profile_plan(session.levels_started, session.prepared.prompts),
+        info.chaos["upstream"] if info.chaos is not None else info.base_url,
+    )
+    profile = take_profile(
+        plan, url, session.folder.path, lambda plan: _drive(session, plan, target, lambda event: None)
+    )
+    session.folder.write_profile(profile)
+    if profile.problem is not None:
+        session.progress.say(f"warning: profile: {profile.problem}")
 
 
 def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callable[[LoadEvent], None]) -> LevelRecording:

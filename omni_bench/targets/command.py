@@ -38,6 +38,7 @@ class CommandTarget:
         self._process: ServerProcess | None = None
         self._on_gpus_before: dict[int, str] | None = None
         self.log_path: Path | None = log_path
+        self._folder = log_path.parent
         self.base_url = ""
 
     def start(self) -> TargetInfo:
@@ -78,7 +79,7 @@ class CommandTarget:
             base_url=self.base_url,
             startup_s=startup_s,
             # paths of this machine do not belong in a published report
-            command=(Path(command[0]).name, *command[1:]),
+            command=(Path(command[0]).name, *(word.replace(f"{self._folder}/", "") for word in command[1:])),
             health=self._get(self._config.health_path).json(),
             models=self._get("/v1/models").json(),
             environment=interpreter.as_environment() if interpreter is not None else None,

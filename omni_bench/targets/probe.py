@@ -49,6 +49,15 @@ def get(url: str, timeout_s: float) -> ProbeAnswer:
 
     ``timeout_s``: of every wait, and of the body as a whole, which a server may send byte by byte.
     """
+    return _ask(url, timeout_s)
+
+
+def post(url: str, timeout_s: float) -> ProbeAnswer:
+    """One POST without a body, as :func:`get`."""
+    return _ask(urllib.request.Request(url, method="POST", data=b""), timeout_s)
+
+
+def _ask(url: str | urllib.request.Request, timeout_s: float) -> ProbeAnswer:
     try:
         with _OPENER.open(url, timeout=timeout_s) as response:
             return ProbeAnswer(response.status, _read_body(response, timeout_s), None)

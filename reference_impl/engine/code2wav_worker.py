@@ -21,6 +21,7 @@ from torch import Tensor
 from reference_impl.engine_api import AudioChunk, Event, Finished
 from reference_impl.loading.checkpoint import Model
 from reference_impl.model.code2wav_layers import StreamState
+from reference_impl.model.spans import span
 
 log = logging.getLogger("reference_impl.engine.code2wav_worker")
 
@@ -174,7 +175,8 @@ class AudioWorker:
             with torch.inference_mode():
                 while jobs := self._take():
                     started = time.perf_counter()
-                    self._work(jobs)
+                    with span("Code2Wav"):
+                        self._work(jobs)
                     self.busy_s += time.perf_counter() - started
         except Exception as error:
             log.exception("the Code2Wav thread died")

@@ -22,6 +22,7 @@ from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.kv_cache import SlotCache
 from reference_impl.model.predictor_strategies import STRATEGIES, FrameStrategy, KvCacheStrategy, expand, recorded_frame
 from reference_impl.model.sampling import effective_sampling, penalise, predictor_draw, talker_draw
+from reference_impl.model.spans import span, spanned
 from reference_impl.model.transfers import to_device
 from reference_impl.prompt.builder import Segment, TalkerPrompt
 from reference_impl.settings import ServerSettings
@@ -164,16 +165,18 @@ class DecodeBatch:
     def step(self) -> np.ndarray:
         """One frame for every taken slot: int64 [count, 17], the frame's 16 codes and codebook 0 of the next frame."""
         model = self.model
-        n, span = self._shape()
+        n, attended = self._shape()
         slots = slice(0, n)
         codes = self._complete(slots)
-        embeds = self._next_inputs(codes, slots)
-        hidden = model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], span)
+        with span("talker"):
+            embeds = self._next_inputs(codes, slots)
+            hidden = model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], attended)
         for counter in (self._length, self._position, self._frame, self._segment_frame):
             counter[slots] += 1
         self._hidden[slots] = hidden
         self._code0[slots] = self._draw(hidden, slots)
-        result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
+        with span("codes to the host"):
+            result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
         for slot in range(self.count):
             self._longest[slot] += 1
         self._clear(slice(self.count, n))
@@ -191,6 +194,7 @@ class DecodeBatch:
         """A prompt into a slot's cache -> its last state [H]."""
         return self.model.talker.prefill(prompt.embeds, prompt.positions, self._cache, slot)
 
+    @spanned("predictor")
     def _complete(self, slots: slice) -> Tensor:
         """The 16 codes of each slot's frame [B, 16], of which codebook 0 was drawn a step before."""
         uniforms = self._uniforms[self._slots[slots], self._frame[slots]]
@@ -249,6 +253,7 @@ class DecodeBatch:
         table[slot, count] = self._pad
         return count
 
+    @spanned("sampling")
     def _draw(self, hidden: Tensor, slots: slice | Tensor, uniforms: Tensor | None = None) -> Tensor:
         """Codebook 0 of the next frame from hidden [B, H]; the end token is masked in a segment's first frames."""
         talker = self.model.talker

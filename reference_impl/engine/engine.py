@@ -8,10 +8,12 @@ or ``cuda/step.py``), Code2Wav in another (``code2wav_worker.py``); callers only
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,11 +39,12 @@ from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import MAX_FRAMES, Origin, describe_weights
 from reference_impl.model.config import TextConfig
 from reference_impl.model.sampling import request_uniforms, segment_uniform
+from reference_impl.model.spans import span, spanned, start_trace, stop_trace
 from reference_impl.model.transfers import use_device
 from reference_impl.prompt.builder import PromptBuilder
 from reference_impl.prompt.characters import CharPrompts
 from reference_impl.prompt.released import ReleasedPrompts
-from reference_impl.settings import ServerSettings
+from reference_impl.settings import PROFILE_VARIABLE, ServerSettings
 
 log = logging.getLogger("reference_impl.engine.engine")
 
@@ -128,8 +131,19 @@ class Engine(EngineLike):
             self._wake.notify()
         self._thread.join(timeout=30)
 
+    def profile(self, on: bool) -> None:
+        """See :meth:`EngineLike.profile`."""
+        if on:
+            start_trace(self._speak_a_word)  # operations are recorded anew, with ranges, before and not within
+        else:
+            stop_trace(Path(os.environ[PROFILE_VARIABLE]))
+
     def warm_up(self) -> None:
         """Speak one word and forget it in the counters, so that the first request pays for no lazy initialisation."""
+        self._speak_a_word()
+        self._counters = Counters(code2wav_before_s=self._audio.busy_s)
+
+    def _speak_a_word(self) -> None:
         done = threading.Event()
         request = self._prompts.warm_up_request()
         outcome: list[Event] = []
@@ -144,7 +158,6 @@ class Engine(EngineLike):
             raise EngineError("the engine did not finish its warm-up sentence within 120 s")
         if isinstance(outcome[0], Failed):
             raise EngineError(outcome[0].message)
-        self._counters = Counters(code2wav_before_s=self._audio.busy_s)
 
     def _fail(self, error: Exception) -> None:
         """Called by the Code2Wav thread when it fails."""
@@ -222,6 +235,7 @@ class Engine(EngineLike):
             state.stream = stream
             return state
 
+    @spanned("prefill")
     def _prefill(self, *states: RequestState) -> None:
         started = time.perf_counter()
         prompts = self._prompts.build_all([state.segments[state.segment] for state in states])
@@ -242,7 +256,8 @@ class Engine(EngineLike):
         if not self._scheduler.busy:
             return
         started = time.perf_counter()
-        frames = self._scheduler.next_frames()
+        with span("step"):
+            frames = self._scheduler.next_frames()
         self._counters.steps += bool(frames)
         self._counters.frames += len(frames)
         self._counters.step_s += time.perf_counter() - started

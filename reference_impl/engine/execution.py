@@ -18,6 +18,7 @@ from reference_impl.loading.checkpoint import Model
 from reference_impl.model.kv_cache import CacheView
 from reference_impl.model.layers import DecoderLayer, attend, rotate
 from reference_impl.model.predictor_strategies import bucket
+from reference_impl.model.spans import span
 from reference_impl.settings import ServerSettings
 
 
@@ -94,11 +95,11 @@ class StageGraphBatch(DecodeBatch):
             self._clear(slice(0, settings.max_batch))
 
     def _capture(self, count: int) -> None:
-        slots, span = slice(0, count), self.settings.max_seq_len
+        slots, attended = slice(0, count), self.settings.max_seq_len
 
         def talk(codes: Tensor) -> Tensor:
             embeds = self._next_inputs(codes, slots)
-            return self.model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], span)
+            return self.model.talker.decode(embeds, self._position[slots], self._cache, self._length[slots], attended)
 
         talk(self._complete(slots))
         torch.cuda.synchronize()
@@ -115,12 +116,15 @@ class StageGraphBatch(DecodeBatch):
         size = min(size for size in self._graphs if size >= count)
         slots = slice(0, size)
         predict_graph, codes, talk_graph, hidden = self._graphs[size]
-        predict_graph.replay()
-        talk_graph.replay()
+        with span("predictor"):
+            predict_graph.replay()
+        with span("talker"):
+            talk_graph.replay()
         self._counters[1:5, slots] += 1
         self._hidden[slots] = hidden
         self._code0[slots] = self._draw(hidden, slots)
-        result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
+        with span("codes to the host"):
+            result = torch.cat([codes, self._code0[slots, None]], dim=1)[: self.count].cpu().numpy()
         for slot in range(self.count):
             self._longest[slot] += 1
         self._clear(slice(self.count, size))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 import re
 import time
 import uuid
@@ -12,7 +14,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, EngineError
 from reference_impl.engine_api import EngineLike
 from reference_impl.http.chat_response import ChatRoute
 from reference_impl.http.errors import ApiError, from_http_exception, shown
@@ -21,7 +23,7 @@ from reference_impl.http.service import MAX_BODY_BYTES, MAX_KEPT_REQUESTS, Speec
 from reference_impl.http.speech_request import parse_speech_call
 from reference_impl.http.speech_response import Delivery
 from reference_impl.http.websocket_session import SocketRoute
-from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS
+from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS, PROFILE_VARIABLE
 
 log = logging.getLogger("reference_impl.http.server")
 
@@ -31,7 +33,7 @@ CLIENT_CLOSED_REQUEST = 499
 BROKEN_OFF = 500
 ROUTES = (
     "POST /v1/audio/speech, /v1/chat/completions, GET /v1/audio/speech/stream, /v1/audio/speech/{request_id}/codes, "
-    "/v1/models, /v1/audio/voices, /health, /metrics"
+    "/v1/models, /v1/audio/voices, /health, /metrics, POST /start_profile, /stop_profile"
 )
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 SERVICE = web.AppKey("service", SpeechService)
@@ -68,6 +70,8 @@ def create_app(engine: EngineLike | None = None, *, chat_token_ms: float = DEFAU
             web.get("/v1/audio/voices", routes.voices),
             web.get("/health", routes.health),
             web.get("/metrics", routes.metrics),
+            web.post("/start_profile", routes.profile),
+            web.post("/stop_profile", routes.profile),
         ]
     )
     return app
@@ -142,6 +146,17 @@ class _Routes:
     async def metrics(self, _: web.Request) -> web.Response:
         """GET /metrics for Prometheus."""
         return web.Response(body=self._service.metrics.render(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def profile(self, request: web.Request) -> web.Response:
+        """POST /start_profile and /stop_profile, as vLLM has them. Raises ApiError: 404 if it was not launched so."""
+        if PROFILE_VARIABLE not in os.environ:
+            message = f"this server takes no traces: it was launched without {PROFILE_VARIABLE}=FOLDER"
+            raise ApiError(404, message, code="no_profile")
+        try:
+            await asyncio.to_thread(self._service.ready().profile, request.path == "/start_profile")
+        except EngineError as error:
+            raise ApiError(500, str(error), code="no_profile") from None
+        return web.json_response({"status": "ok"})
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:

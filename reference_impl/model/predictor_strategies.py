@@ -18,6 +18,7 @@ from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.kv_cache import WholeView
 from reference_impl.model.recording import Recording
 from reference_impl.model.sampling import Draw
+from reference_impl.model.spans import span
 
 
 class FrameStrategy(Protocol):
@@ -127,5 +128,7 @@ def expand(
     for group in range(1, predictor.config.num_code_groups):
         if group > 1:
             state = strategy.extend(predictor.input_of(codes[-1], group - 1), group)
-        codes.append(draw(predictor.logits(state, group), uniforms[:, group]))
+        logits = predictor.logits(state, group)
+        with span("sampling"):
+            codes.append(draw(logits, uniforms[:, group]))
     return torch.stack(codes, dim=1)

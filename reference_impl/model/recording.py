@@ -14,6 +14,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from reference_impl.model.spans import tracing
+
 _one_at_a_time = threading.Lock()  # TorchScript's tracer keeps books that two threads must not write at once
 
 
@@ -27,17 +29,19 @@ class Recording:
 
     def __init__(self, function: Callable[..., Tensor]):
         self._function = function
-        self._replay: Callable[..., Tensor] | None = None
+        self._replays: dict[bool, Callable[..., Tensor]] = {}  # without ranges of a trace, and with them
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """See the class."""
-        if self._replay is None:
+        replay = self._replays.get(tracing())
+        if replay is None:
             with _one_at_a_time, warnings.catch_warnings():
                 # that sizes of the model become constants, and that TorchScript is no longer developed
                 warnings.simplefilter("ignore")
                 # on copies: recording runs the function, which may change what it is given
                 copies = tuple(tensor.clone() for tensor in tensors)
-                self._replay = torch.jit.trace(lambda *given: self._function(*given), copies, check_trace=False)
+                replay = torch.jit.trace(lambda *given: self._function(*given), copies, check_trace=False)
+                self._replays[tracing()] = replay
         # TorchScript's optimiser would take another second of the first calls, and then saves 4 % of the time
         with torch.jit.optimized_execution(False):
-            return self._replay(*tensors)
+            return replay(*tensors)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import queue
 import signal
 import socket
 import subprocess
@@ -38,6 +39,7 @@ log = logging.getLogger("reference_impl.remote.client")
 
 STOP_TIMEOUT_S = 3.0  # then the engine's process is killed
 KILL_TIMEOUT_S = 3.0  # then it is left alone
+PROFILE_TIMEOUT_S = 300.0  # to write a large trace
 _NOTHING_YET = replace(EngineStats(*[0] * len(fields(EngineStats))), alive=True)
 
 
@@ -144,6 +146,7 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
         self._numbers = itertools.count()
         self._open: dict[int, _Request] = {}
         self._number_of: dict[str, int] = {}
+        self._profiled: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._stats = _NOTHING_YET
         self._stopping = False
 
@@ -184,6 +187,18 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
         if number is not None and self._transport is not None and not self._stopping:
             self._transport.write(wire.cancel_message(number))
 
+    def profile(self, on: bool) -> None:
+        """See :meth:`EngineLike.profile`; not from the event loop's thread."""
+        if self._loop is None or self._transport is None:
+            raise EngineDead("the engine has stopped")
+        self._loop.call_soon_threadsafe(self._transport.write, wire.message(wire.PROFILE, bytes([on])))
+        try:
+            said = self._profiled.get(timeout=PROFILE_TIMEOUT_S)
+        except queue.Empty:
+            said = f"the engine's process did not answer within {PROFILE_TIMEOUT_S:g} s"
+        if said:
+            raise EngineError(said)
+
     def stats(self) -> EngineStats:
         """As of the last report, which comes at least twice a second."""
         return self._stats
@@ -215,6 +230,9 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
                 self._pass_on(item)
 
     def _pass_on(self, item: wire.Item) -> None:
+        if item.kind == wire.PROFILED:
+            self._profiled.put(item.payload.decode())
+            return
         request = self._open.get(item.number)
         if request is None:
             return  # the end came before the message that it was taken
@@ -238,6 +256,7 @@ class RemoteEngine(EngineLike, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended, or sent something invalid: open requests fail."""
         self._transport = None
+        self._profiled.put("the engine has ended")
         failed = list(self._open.values())
         self._open.clear()
         self._number_of.clear()

@@ -160,10 +160,21 @@ class EngineHost:
             name = self._names.get(wire.read_cancel(body))
             if name is not None:
                 self._engine.cancel(name)
+        elif kind == wire.PROFILE:  # it takes seconds, in which requests come and go
+            threading.Thread(target=self._profile, args=(bool(body[0]),), daemon=True).start()
         elif kind == wire.START:
             self._settings.put(body.decode())
         else:
             raise EngineError(f"a message of kind {kind} for the engine")
+
+    def _profile(self, on: bool) -> None:
+        said = ""
+        try:
+            self._engine.profile(on)
+        except Exception as error:
+            log.exception("no trace")
+            said = str(error) or type(error).__name__
+        self._outbox.put(Item(0, wire.PROFILED, 0, said.encode(errors="backslashreplace")))
 
     def _submit(self, number: int, request: SpeechRequest) -> None:
         outbox = self._outbox

@@ -30,9 +30,9 @@ from reference_impl.engine_api import (
     SpeechRequest,
 )
 
-START, SUBMIT, CANCEL = 1, 2, 3  # to the engine
+START, SUBMIT, CANCEL, PROFILE = 1, 2, 3, 4  # to the engine
 READY, BROKEN, REPORT = 16, 17, 18  # from the engine
-TAKEN, REFUSED, CHUNK, FINISHED, FAILED = 1, 2, 3, 4, 5  # items of a report
+TAKEN, REFUSED, CHUNK, FINISHED, FAILED, PROFILED = 1, 2, 3, 4, 5, 6  # items of a report
 
 MAX_MESSAGE_BYTES = 2**28  # far more than the longest recording or report: beyond it the stream is out of step
 REPORT_BYTES = 2**20  # a report is closed at this size

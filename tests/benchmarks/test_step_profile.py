@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import step_profile as bench
+from omni_bench.metrics.trace_stages import step_groups
 
 LAYER = ("few_rows_kernel", "{}_attention_kernel", "few_rows_kernel", "few_rows_kernel", "few_rows_kernel")
 
@@ -13,7 +14,7 @@ def test_groups_of_a_step():
     names = ["begin_frame_kernel", "linear_kernel"]
     names += [*frame, *frame, head, "draw_rest_kernel"] * 2
     names += ["embed_frame_kernel", *slot, *slot, *slot, "end_frame_kernel", head, "draw_first_kernel"]
-    groups = bench.step_groups(names)
+    groups = step_groups(names)
     assert len(groups) == len(names)
     counts = {group: groups.count(group) for group in groups}
     predictor = {f"predictor {part}": 4 for part in ("QKV", "attention", "output", "gate, up", "down")}

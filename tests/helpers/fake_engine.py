@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 
+from omni_bench.errors import EngineError
 from reference_impl.engine_api import (
     AudioChunk,
     Capabilities,
@@ -55,6 +56,7 @@ class FakeEngine(EngineLike):
         self.chunks, self.fail_after, self.refuse, self.silent_death = chunks, fail_after, refuse, silent_death
         self.hang_first = hang_first
         self.codes = codes
+        self.profiled = False
         self.requests: list[SpeechRequest] = []
         self.cancelled: list[str] = []
         self.cancel_seen = threading.Event()
@@ -64,6 +66,11 @@ class FakeEngine(EngineLike):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def profile(self, on: bool) -> None:
+        if not on and not self.profiled:
+            raise EngineError("no trace is being taken")
+        self.profiled = on
 
     def release(self) -> None:
         assert self._gate is not None

@@ -20,6 +20,7 @@ from reference_impl.engine.cuda.prefill import MOST, PromptGraphs
 from reference_impl.engine.cuda.step import FullStep, SlotState
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.loading.checkpoint import Model
+from reference_impl.model.spans import span, spanned
 from reference_impl.model.transfers import to_device
 from reference_impl.prompt.builder import TalkerPrompt
 from reference_impl.settings import ServerSettings
@@ -150,6 +151,7 @@ class FullStepBatch(DecodeBatch):
         if not self.batches_prefill or len(self._pending) == MOST:
             self._prefill_pending()
 
+    @spanned("prefill")
     def _prefill_pending(self) -> None:
         """The prompts collected so far into their slots, each with codebook 0 of its first frame."""
         self._activate_slots()
@@ -185,7 +187,8 @@ class FullStepBatch(DecodeBatch):
         """Begin a frame for every taken slot, queued at once after what is under way."""
         self._prefill_pending()
         count = self.count
-        self._full.replay(self.settings.max_batch if self.settings.deterministic else count)
+        with span("step graph"):
+            self._full.replay(self.settings.max_batch if self.settings.deterministic else count)
         codes, copied = self._results[0]
         codes[:count].copy_(self._full.result[:count], non_blocking=True)
         copied.record()
@@ -197,7 +200,8 @@ class FullStepBatch(DecodeBatch):
     def collect_step(self) -> np.ndarray:
         """Wait for the oldest frame that was launched: int64 [slots taken then, 17], as :meth:`step` gives."""
         count, codes, copied = self._launched.popleft()
-        copied.synchronize()
+        with span("codes to the host"):
+            copied.synchronize()
         # a copy: the launch after next writes to the same pinned memory
         return codes[:count].numpy().copy()
 

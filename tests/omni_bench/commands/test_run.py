@@ -17,6 +17,7 @@ from omni_bench.commands.cli import main
 from omni_bench.commands.run import JobFailed, run_command
 from omni_bench.errors import StoreError, TargetError
 from omni_bench.run import orchestrate
+from omni_bench.run.config.compose import compose
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,12 @@ def test_the_configuration_can_be_printed(capsys):
     config = OmegaConf.create(capsys.readouterr().out)
     assert config.scenario.name == "smoke" and config.load.concurrency == [2] and "hydra" not in config
     assert list(Path().iterdir()) == []
+
+
+def test_a_profile_has_a_short_name(capsys):
+    assert run_command(["scenario=smoke", "profile=true", "--cfg", "job", "--package", "output"]) == 0
+    assert "profile: true" in capsys.readouterr().out
+    assert compose(["profile=true"]).output.profile and not compose([]).output.profile
 
 
 def test_a_part_of_the_configuration_can_be_printed(capsys):

@@ -20,6 +20,7 @@ from aiohttp.test_utils import TestClient, TestServer
 import reference_impl.http.service as service_module
 from reference_impl.engine_api import Capabilities
 from reference_impl.http.app import SERVICE, create_app
+from reference_impl.settings import PROFILE_VARIABLE
 
 SPEECH = "/v1/audio/speech"
 BODY = {"model": "tiny", "input": "Hello.", "voice": "alba", "seed": 5}
@@ -455,6 +456,18 @@ async def test_16_streams_at_once_each_get_their_own(start):
 
     bodies = await asyncio.gather(*map(one, range(16)))
     assert bodies == [engine.expected(seed) for seed in range(16)]
+
+
+async def test_traces_are_for_servers_that_were_launched_with_a_folder_for_them(start, monkeypatch):
+    client, engine = await start()
+    monkeypatch.delenv(PROFILE_VARIABLE, raising=False)
+    message = await error_of(await client.post("/start_profile"), 404, code="no_profile")
+    assert PROFILE_VARIABLE in message and not engine.profiled
+    monkeypatch.setenv(PROFILE_VARIABLE, "/nowhere")
+    assert (await client.post("/start_profile")).status == 200 and engine.profiled
+    assert (await client.post("/stop_profile")).status == 200 and not engine.profiled
+    assert "no trace is being taken" in await error_of(await client.post("/stop_profile"), 500, code="no_profile")
+    assert (await client.get("/start_profile")).status == 405
 
 
 async def test_metrics(start):
