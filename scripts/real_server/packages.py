@@ -53,10 +53,10 @@ def speak(package: str, voice: str, out: Path, count: int, speaker: str) -> None
 
         model = FasterQwen3TTS.from_pretrained(voice, device="cuda" if cuda else "cpu", dtype=torch.float32)
     loaded_s = time.perf_counter() - started
-    rows = [line.split("|") for line in META.read_text(encoding="utf-8").splitlines()]
+    rows = [line.split("|") for line in META.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     # qwen-tts reads the voice's generation_config.json, the other one has defaults of its own
     sampling = {} if package == "qwen-tts" else {"temperature": 0.7, "repetition_penalty": 1.0}
-    texts = [row[3] for row in rows if len(row) > 3][:count]
+    texts = [row[3] for row in rows][:count]
     out.mkdir(parents=True, exist_ok=True)
     audio_s = speaking_s = 0.0
     for index, text in enumerate(texts):

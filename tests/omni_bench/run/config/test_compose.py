@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from repository import ROOT
@@ -38,12 +39,13 @@ SCENARIOS = {
 }
 OMNI = ("qwen3_omni_text_audio", "qwen3_omni_text", "qwen3_omni_rates", "qwen3_omni_random")
 VARIANTS = {"customvoice": "CustomVoice", "base": "Base", "voicedesign": "VoiceDesign"}
+REAL = ("vllm_omni_cpu", "vllm_omni_card")
 RATES = {"qwen3_tts_open_loop": [0.25, 0.5, 1.0], "qwen3_tts_rate_search": [1.0]}
 
 
 def test_these_are_the_scenarios():
     variants = (f"qwen3_tts_{name}" for name in VARIANTS)
-    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES, *OMNI, *variants, "vllm_omni_cpu"])
+    assert sorted(group_options("scenario")) == sorted([*SCENARIOS, *RATES, *OMNI, *variants, *REAL])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -68,6 +70,15 @@ def test_the_scenario_of_make_real_server_names_what_is_built_there():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"REAL_VOICE := {config.client.model}\n" in makefile
     assert f"REAL_VENV := {config.target.python.removesuffix('/bin/python')}\n" in makefile
+
+
+def test_the_scenario_of_the_card_names_what_its_script_builds():
+    config = compose(["scenario=vllm_omni_card"])
+    assert (config.target.kind, config.target.gpus, config.load.concurrency[-1]) == ("vllm_omni", 1, 32)
+    script = (ROOT / "scripts" / "real_server" / "card.sh").read_text(encoding="utf-8")
+    assert f":-{config.target.python}}}" in script and f"voice={config.client.model}\n" in script
+    deploy = yaml.safe_load((ROOT / config.target.deploy_config).read_text(encoding="utf-8"))
+    assert [stage["max_num_seqs"] for stage in deploy["stages"]] == [32, 32]
 
 
 @pytest.mark.parametrize("scenario", RATES)
