@@ -104,11 +104,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder for faults.json and faults.md")
     parser.add_argument("--clean", type=int, default=10, metavar="N", help="runs of the whole server (10)")
-    parser.add_argument("--only", metavar="FAULT", help="one fault alone")
+    parser.add_argument("--only", metavar="FAULT", help="one fault alone; clean: none, the whole server alone")
     parser.add_argument("--runs", type=Path, default=Path("reports/runs/real_faults"), help="folder for the runs")
     options = parser.parse_args()
     faults = tomllib.loads(FAULTS.read_text(encoding="utf-8"))
-    chosen = [options.only] if options.only else list(faults)
+    if options.only not in (None, "clean", *faults):
+        parser.error(f"--only {options.only}: valid: clean, {', '.join(faults)}")
+    chosen = [name for name in faults if options.only in (None, name)]
     orders = [(name, [f"+target.env.OMNI_BENCH_FAULT={name}"]) for name in chosen]
     orders += [("clean", [f"dataset.seed={index}"]) for index in range(options.clean)]
     runs: list[dict[str, Any]] = []
