@@ -171,7 +171,7 @@ def save_tokenizer(folder: Path, merges: Sequence[str] = MERGES) -> dict[str, in
         "added_tokens_decoder": added,
         "additional_special_tokens": list(MARKERS[1:]),
         "pad_token": MARKERS[0],
-        "eos_token": MARKERS[2],
+        "eos_token": None,  # vLLM ends a request at its id too, and in a small vocabulary that is also a code
         "bos_token": None,
         "unk_token": None,
         "errors": "replace",

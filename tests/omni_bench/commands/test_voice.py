@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -27,6 +29,11 @@ def test_the_folder_loads_as_a_released_checkpoint(tmp_path, capsys):
     pieces = prompts.segments(SpeechRequest("r", text, "heart", seed=0, language="english"))
     assert len(pieces) > 1 and all(piece.max_frames < 300 for piece in pieces)
     assert pieces[0].text_ids == model.tokenizer.encode("It costs five dollars.")
+
+
+def test_the_tokenizer_names_no_end_token_that_is_also_a_code():
+    """vLLM ends a request at the tokenizer's end token as well as at the model's."""
+    assert json.loads((RELEASED_VOICE / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"] is None
 
 
 def test_ids_that_are_no_codes_are_never_near_the_codes():
