@@ -79,7 +79,7 @@ $(REAL_VENV)/.installed: scripts/real_server/requirements_cpu.txt scripts/real_s
 	$(REAL_VENV)/bin/python -c 'import vllm_omni.entrypoints.cli.main'
 	touch $@
 
-$(REAL_VOICE)/config.json: $(wildcard reference_impl/checkpoints/tiny_released/*) | $(INSTALLED)
+$(REAL_VOICE)/config.json: $(wildcard reference_impl/checkpoints/tiny/*) | $(INSTALLED)
 	@echo 'real-server, step 3 of 3: the small voice into $(REAL_VOICE)'
 	rm -rf $(REAL_VOICE)
 	mkdir -p $(dir $(REAL_VOICE))

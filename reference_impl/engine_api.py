@@ -105,7 +105,7 @@ class Capabilities:
     clones: bool = False
     follows_instructions: bool = False
     task_types: tuple[str, ...] = ("CustomVoice", "VoiceDesign", "Base")
-    languages: tuple[str, ...] = ("english", "en", "auto")
+    languages: tuple[str, ...] = ("auto", "english", "en")
 
 
 class QueueFull(EngineError):

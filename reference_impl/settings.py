@@ -20,8 +20,6 @@ CODE2WAV_GRAPHS = ("cuda_graph", "full_step")
 DTYPES = ("auto", "float32", "bfloat16")
 BUNDLED = {"tiny": Path(__file__).parent / "checkpoints" / "tiny"}
 """Presets whose weights come with the package, and where they are."""
-RELEASED_VOICE = BUNDLED["tiny"].with_name("tiny_released")
-"""A voice of the same shapes in the layout of the released checkpoints, for other servers."""
 
 DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS = 5.0, 10_000.0
 """Two hundred tokens a second: a sentence of twelve words is written in 60 ms."""

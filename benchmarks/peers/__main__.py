@@ -36,7 +36,7 @@ SYSTEMS = (OURS, "qwen_tts", "faster_qwen3_tts")
 MODELS = ("qwen3_tts_1_7b", "qwen3_tts_0_6b")
 WORKER = Path(__file__).resolve().with_name("worker.py")
 CHARACTERS_PER_FRAME = 14 / 12.5
-"""Of the lengths that our engine forces with random weights (``reference_impl/prompt/released.py``)."""
+"""Of the lengths that our engine forces with random weights (``reference_impl/prompt/builder.py``)."""
 
 WARM_UP_FRAMES = 24
 # no model hub is asked for anything: every file is local

@@ -45,8 +45,8 @@ def roofline_command(
     import torch
 
     from omni_bench.run.rejudge import stored_config
-    from reference_impl.loading.checkpoint import read_config
     from reference_impl.loading.from_settings import checkpoint_folder, default_threads, resolve_device, resolve_dtype
+    from reference_impl.loading.released_config import read_config
     from reference_impl.model.presets import PRESETS
     from reference_impl.roofline.device_limits import busy_share, measure_limits
 

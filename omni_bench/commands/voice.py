@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omni_bench.errors import EXIT_OK, ConfigError
 from omni_bench.terminal import say
-from reference_impl.settings import RELEASED_VOICE
+from reference_impl.settings import BUNDLED
 
 
 def voice_command(folder: str) -> int:
@@ -19,7 +19,7 @@ def voice_command(folder: str) -> int:
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise ConfigError(f"{folder}: is there already and not an empty folder; name a new one")
-        shutil.copytree(RELEASED_VOICE, target, dirs_exist_ok=True)
+        shutil.copytree(BUNDLED["tiny"], target, dirs_exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())

@@ -37,13 +37,10 @@ from reference_impl.engine_api import (
 )
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import MAX_FRAMES, Origin, describe_weights
-from reference_impl.model.config import TextConfig
 from reference_impl.model.sampling import request_uniforms, segment_uniform
 from reference_impl.model.spans import span, spanned, start_trace, stop_trace
 from reference_impl.model.transfers import use_device
 from reference_impl.prompt.builder import PromptBuilder
-from reference_impl.prompt.characters import CharPrompts
-from reference_impl.prompt.released import ReleasedPrompts
 from reference_impl.settings import PROFILE_VARIABLE, ServerSettings
 
 log = logging.getLogger("reference_impl.engine.engine")
@@ -57,7 +54,7 @@ class Engine(EngineLike):
         self.model, self.settings = model, settings
         self.model_name = model.config.name
         self.sample_rate_hz = model.config.sample_rate_hz
-        self._prompts = prompt_builder(model)
+        self._prompts = PromptBuilder(model)
         self.voices = self._prompts.voices
         self.capabilities = self._prompts.capabilities
         self._origin = origin
@@ -303,10 +300,3 @@ class Engine(EngineLike):
             state.emit(event)
 
         self._speak(state, AudioJob(state.stream, on_event, codes, end))
-
-
-def prompt_builder(model: Model) -> PromptBuilder:
-    """The text side that a checkpoint's configuration asks for."""
-    if isinstance(model.config.text, TextConfig):
-        return CharPrompts(model.config.text, model.talker, model.device)
-    return ReleasedPrompts(model)

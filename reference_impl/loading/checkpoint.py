@@ -1,8 +1,7 @@
 """Loading weights: released tensor names in, our modules out, one error for everything wrong.
 
-A checkpoint folder holds ``config.json`` and ``*.safetensors`` whose tensors have the names
-of the released Qwen3-TTS files (``tensor_rules.py``). A released folder also holds the
-tokenizer's files, ``generation_config.json`` and the codec in ``speech_tokenizer/``.
+A checkpoint folder is one of the released Qwen3-TTS: ``config.json``, ``generation_config.json``,
+``*.safetensors`` (tensor names: ``tensor_rules.py``), the tokenizer's files and the codec in ``speech_tokenizer/``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from omni_bench.errors import CheckpointError
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer, TextTokenizer
-from reference_impl.loading.released_config import CODEC_FOLDER, is_released, released_config
+from reference_impl.loading.released_config import CODEC_FOLDER, read_config
 from reference_impl.loading.tensor_rules import (
     Rule,
     code2wav_rule,
@@ -31,7 +30,7 @@ from reference_impl.loading.tensor_rules import (
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.code_predictor import CodePredictor
 from reference_impl.model.codec_encoder import CodecEncoder
-from reference_impl.model.config import ModelConfig, config_from_json, read_json
+from reference_impl.model.config import ModelConfig, read_json
 from reference_impl.model.layers import RotaryTable, prepare_layers
 from reference_impl.model.speaker_encoder import SpeakerEncoder
 from reference_impl.model.talker import Talker
@@ -122,14 +121,9 @@ def weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def read_config(folder: Path) -> ModelConfig:
-    """The configuration of a checkpoint folder in either form. Raises CheckpointError."""
-    return released_config(folder) if is_released(folder) else config_from_json(folder / "config.json")
-
-
 def weight_folders(folder: Path) -> tuple[Path, ...]:
     """The folders that hold a checkpoint's tensors."""
-    return (folder, folder / CODEC_FOLDER) if is_released(folder) else (folder,)
+    return folder, folder / CODEC_FOLDER
 
 
 def load_model(folder: Path, device: torch.device, dtype: torch.dtype, max_positions: int, max_frames: int) -> Model:
@@ -139,7 +133,6 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype, max_posit
     of every one that does not fit.
     """
     config = read_config(folder)
-    released = is_released(folder)
     source = TensorSource(*weight_folders(folder))
     talker, predictor, code2wav = stages = empty_stages(config, device, dtype, max_positions, max_frames)
     groups = config.predictor.num_code_groups
@@ -147,7 +140,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype, max_posit
     rules += [(p, talker_rule(n)) for n, p in talker.named_parameters()]
     rules += [(p, predictor_rule(n, groups)) for n, p in predictor.named_parameters()]
     rules += [(p, code2wav_rule(n, config)) for n, p in code2wav.named_parameters()]
-    speaker_encoder, codec_encoder = encoders = empty_encoders(config, device)
+    speaker_encoder, codec_encoder = empty_encoders(config, device)
     if speaker_encoder is not None:
         rules += [(p, speaker_encoder_rule(n)) for n, p in speaker_encoder.named_parameters()]
     if codec_encoder is not None:
@@ -155,8 +148,8 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype, max_posit
         counts = (len(sizes.ratios), sizes.num_semantic_books, sizes.num_code_groups)
         rules += [(p, codec_encoder_rule(n, *counts)) for n, p in codec_encoder.named_parameters()]
     _fill(rules, source, folder)
-    tokenizer = QwenTokenizer(folder) if released else None
-    return assemble(config, stages, tokenizer=tokenizer, speaker_encoder=encoders[0], codec_encoder=encoders[1])
+    tokenizer = QwenTokenizer(folder)
+    return assemble(config, stages, tokenizer=tokenizer, speaker_encoder=speaker_encoder, codec_encoder=codec_encoder)
 
 
 def empty_encoders(config: ModelConfig, device: torch.device) -> tuple[SpeakerEncoder | None, CodecEncoder | None]:

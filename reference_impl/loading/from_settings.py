@@ -15,11 +15,11 @@ from reference_impl.loading.checkpoint import (
     MAX_REFERENCE_S,
     Model,
     load_model,
-    read_config,
     weight_files,
     weight_folders,
 )
 from reference_impl.loading.random_weights import random_model
+from reference_impl.loading.released_config import read_config
 from reference_impl.model.config import ModelConfig
 from reference_impl.model.layers import counts_operations
 from reference_impl.model.predictor_strategies import STRATEGIES

@@ -17,10 +17,10 @@ from reference_impl.model.config import (
     CodecEncoderConfig,
     ModelConfig,
     PredictorConfig,
-    ReleasedTextConfig,
     SamplingConfig,
     SpeakerEncoderConfig,
     TalkerConfig,
+    TextConfig,
     TransformerConfig,
     read_json,
 )
@@ -61,13 +61,7 @@ class _Fields:
             raise CheckpointError(f"{self._path}: field(s) missing: {', '.join(dict.fromkeys(self.missing))}")
 
 
-def is_released(folder: Path) -> bool:
-    """Whether ``config.json`` has the released form rather than ours."""
-    raw = read_json(folder / "config.json")
-    return isinstance(raw, dict) and "talker_config" in raw
-
-
-def released_config(folder: Path) -> ModelConfig:
+def read_config(folder: Path) -> ModelConfig:
     """The configuration of a released checkpoint folder.
 
     Raises CheckpointError for missing files and fields, and for values this implementation
@@ -82,7 +76,7 @@ def released_config(folder: Path) -> ModelConfig:
     try:
         talker_config = _talker(talker)
         predictor = _predictor(talker.child("code_predictor_config"))
-        text = ReleasedTextConfig(
+        text = TextConfig(
             task=task,
             instructions=task != "base" and (size, task) != NO_INSTRUCTIONS,
             tts_pad_id=top["tts_pad_token_id"],

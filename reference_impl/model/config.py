@@ -6,7 +6,7 @@ Names follow the released ``config.json`` of Qwen3-TTS (12 Hz).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -116,25 +116,6 @@ class Code2WavConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    """The character text front end of the tiny voice: ids of the prefix tokens and the alphabet.
-
-    ``max_chars``: the longest text one segment may hold; the checkpoint was trained on nothing longer
-    in training. ``frames_per_char`` and ``frames_extra`` bound a segment's frames: a segment
-    that has not stopped by then never will (the longest natural one in the training corpus
-    stays well below).
-    """
-
-    chars: str = " abcdefghijklmnopqrstuvwxyz',.?!"
-    first_char_id: int = 4
-    codec_bos_id: int = 3
-    voices: dict[str, int] = field(default_factory=lambda: {"heart": 1, "heart_low": 2})
-    max_chars: int = 180
-    frames_per_char: float = 1.3
-    frames_extra: int = 20
-
-
-@dataclass(frozen=True)
-class ReleasedTextConfig:
     """The text front end of the released models: control ids of the text vocabulary, and the task.
 
     ``task``: ``custom_voice`` (speakers by name), ``voice_design`` (a description speaks) or
@@ -159,12 +140,7 @@ class ReleasedTextConfig:
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """How codes are drawn; a server may override each field. Temperature 0 takes the largest logit.
-
-    ``keep_ties``: ids whose logit equals the ``top_k``-th largest stay in, as in transformers.
-    Without it exactly ``top_k`` remain, and they are drawn from by falling logit (the tiny
-    voice: fewer kernels, and codes that its seeds have always given).
-    """
+    """How codes are drawn; a server may override each field. Temperature 0 takes the largest logit."""
 
     temperature: float = 0.9
     top_k: int = 50
@@ -173,7 +149,6 @@ class SamplingConfig:
     predictor_temperature: float = 0.9
     predictor_top_k: int = 50
     predictor_top_p: float = 1.0
-    keep_ties: bool = True
 
 
 @dataclass(frozen=True)
@@ -240,7 +215,7 @@ class ModelConfig:
     talker: TalkerConfig
     predictor: PredictorConfig
     code2wav: Code2WavConfig
-    text: TextConfig | ReleasedTextConfig = field(default_factory=TextConfig)
+    text: TextConfig
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     sample_rate_hz: int = 24000
     cuda_dtype: str = "float32"
@@ -253,31 +228,6 @@ class ModelConfig:
         """Codec frames a second of audio: 12.5."""
         return self.sample_rate_hz / self.code2wav.samples_per_frame
 
-    def to_json(self) -> str:
-        """The form stored with the weights as ``config.json``."""
-        return json.dumps(asdict(self), indent=1)
-
-
-def config_from_json(path: Path) -> ModelConfig:
-    """Read a ``config.json`` written by :meth:`ModelConfig.to_json`.
-
-    Raises CheckpointError for a missing file, bad JSON, or missing and unknown fields.
-    """
-    raw = read_json(path)
-    try:
-        sampling = raw.get("sampling", {"temperature": 0.7, "predictor_temperature": 0.7})
-        return ModelConfig(
-            name=raw["name"],
-            talker=_with_transformer(TalkerConfig, raw["talker"]),
-            predictor=_with_transformer(PredictorConfig, raw["predictor"]),
-            code2wav=Code2WavConfig(**_tuples(raw["code2wav"])),
-            text=TextConfig(**raw["text"]),
-            sampling=SamplingConfig(**{"repetition_penalty": 1.0, "keep_ties": False, **sampling}),
-            sample_rate_hz=raw["sample_rate_hz"],
-        )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: field {error}; write the file with ModelConfig.to_json") from None
-
 
 def read_json(path: Path) -> Any:
     """A JSON file of a checkpoint folder. Raises CheckpointError if it is missing or broken."""
@@ -289,14 +239,3 @@ def read_json(path: Path) -> Any:
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: not a JSON file: {error}") from None
-
-
-def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
-
-
-def _with_transformer(cls: type, raw: dict[str, Any]) -> Any:
-    nested = {"transformer": TransformerConfig(**raw["transformer"])}
-    if raw.get("control"):
-        nested["control"] = CodecControl(**raw["control"])
-    return cls(**{**raw, **nested})

@@ -13,54 +13,10 @@ from reference_impl.model.config import (
     CodecControl,
     ModelConfig,
     PredictorConfig,
-    ReleasedTextConfig,
     SamplingConfig,
     TalkerConfig,
+    TextConfig,
     TransformerConfig,
-)
-
-TINY = ModelConfig(
-    name="tiny",
-    talker=TalkerConfig(
-        transformer=TransformerConfig(
-            hidden_size=320,
-            num_layers=6,
-            num_heads=4,
-            num_kv_heads=2,
-            head_dim=64,
-            intermediate_size=800,
-            rope_theta=10000.0,
-        ),
-        text_vocab_size=36,
-        codec_vocab_size=513,
-        codec_eos_id=512,
-        min_frames=4,
-    ),
-    predictor=PredictorConfig(
-        transformer=TransformerConfig(
-            hidden_size=256,
-            num_layers=3,
-            num_heads=4,
-            num_kv_heads=2,
-            head_dim=64,
-            intermediate_size=640,
-            rope_theta=10000.0,
-        ),
-        codebook_size=512,
-    ),
-    code2wav=Code2WavConfig(
-        codebook_size=512,
-        codebook_dim=128,
-        latent_dim=192,
-        hidden_size=192,
-        num_heads=3,
-        head_dim=64,
-        intermediate_size=512,
-        num_layers=3,
-        sliding_window=8,
-        decoder_dim=256,
-    ),
-    sampling=SamplingConfig(temperature=0.7, predictor_temperature=0.7, repetition_penalty=1.0, keep_ties=False),
 )
 
 CONTROL = CodecControl(
@@ -96,6 +52,70 @@ CONTROL = CodecControl(
         "dylan": 2878,
     },
     dialects={"eric": "sichuan_dialect", "dylan": "beijing_dialect"},
+)
+
+
+TINY = ModelConfig(
+    name="tiny",
+    talker=TalkerConfig(
+        transformer=TransformerConfig(
+            hidden_size=320,
+            num_layers=6,
+            num_heads=4,
+            num_kv_heads=2,
+            head_dim=64,
+            intermediate_size=800,
+            rope_theta=10000.0,
+        ),
+        text_vocab_size=384,
+        text_hidden_size=512,
+        codec_vocab_size=3072,
+        codec_eos_id=2150,
+        first_suppressed_id=2048,
+        control=replace(
+            CONTROL,
+            languages={"english": CONTROL.languages["english"]},
+            speakers={"heart": 3061, "heart_low": 3062},
+            dialects={},
+        ),
+    ),
+    predictor=PredictorConfig(
+        transformer=TransformerConfig(
+            hidden_size=256,
+            num_layers=3,
+            num_heads=4,
+            num_kv_heads=2,
+            head_dim=64,
+            intermediate_size=640,
+            rope_theta=10000.0,
+        ),
+        codebook_size=512,
+    ),
+    code2wav=Code2WavConfig(
+        codebook_size=512,
+        codebook_dim=128,
+        latent_dim=192,
+        hidden_size=192,
+        num_heads=3,
+        head_dim=64,
+        intermediate_size=512,
+        num_layers=3,
+        sliding_window=8,
+        decoder_dim=256,
+    ),
+    text=TextConfig(
+        task="custom_voice",
+        instructions=False,
+        tts_pad_id=329,
+        tts_bos_id=330,
+        tts_eos_id=331,
+        spoken_form=True,
+        max_chars=180,
+        frames_per_char=1.3,
+        frames_extra=20,
+    ),
+    sampling=SamplingConfig(temperature=0.7, predictor_temperature=0.7, repetition_penalty=1.0),
+    max_frames=2047,
 )
 
 
@@ -136,7 +156,7 @@ def _released(name: str, hidden_size: int, intermediate_size: int, instructions:
             sliding_window=72,
             decoder_dim=1536,
         ),
-        text=ReleasedTextConfig(task="custom_voice", instructions=instructions),
+        text=TextConfig(task="custom_voice", instructions=instructions),
         cuda_dtype="bfloat16",
     )
 

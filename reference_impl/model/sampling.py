@@ -29,15 +29,12 @@ class Draw:
     temperature: float
     top_k: int
     top_p: float = 1.0
-    keep_ties: bool = False
 
     def __call__(self, logits: Tensor, uniforms: Tensor) -> Tensor:
         """logits [B, V] (any float type), uniforms [B] in [0, 1) -> ids [B] int64."""
         if self.temperature <= 0:
             return logits.argmax(dim=-1)
-        if self.keep_ties or self.top_p < 1.0:
-            return draw_by_id(restrict(logits, self.temperature, self.top_k, self.top_p), uniforms)
-        return sample(logits, self.temperature, self.top_k, uniforms)
+        return draw_by_id(restrict(logits, self.temperature, self.top_k, self.top_p), uniforms)
 
 
 def effective_sampling(config: SamplingConfig, settings: ServerSettings) -> SamplingConfig:
@@ -48,12 +45,12 @@ def effective_sampling(config: SamplingConfig, settings: ServerSettings) -> Samp
 
 def talker_draw(config: SamplingConfig) -> Draw:
     """How codebook 0 is drawn."""
-    return Draw(config.temperature, config.top_k, config.top_p, config.keep_ties)
+    return Draw(config.temperature, config.top_k, config.top_p)
 
 
 def predictor_draw(config: SamplingConfig) -> Draw:
     """How codebooks 1..15 are drawn."""
-    return Draw(config.predictor_temperature, config.predictor_top_k, config.predictor_top_p, config.keep_ties)
+    return Draw(config.predictor_temperature, config.predictor_top_k, config.predictor_top_p)
 
 
 def request_uniforms(seed: int, frames: int, groups: int) -> np.ndarray:
@@ -108,20 +105,3 @@ def segment_uniform(seed: int, segment: int) -> float:
     """The number in [0, 1) that draws the first code of a later segment: another stream of the same seed."""
     generator = np.random.Generator(np.random.Philox(key=seed % 2**128, counter=[0, 0, 0, segment]))
     return float(generator.random(dtype=np.float32))
-
-
-def sample(logits: Tensor, temperature: float, top_k: int, uniforms: Tensor) -> Tensor:
-    """Draw one id a row. logits [B, V] (any float type), uniforms [B] in [0, 1) -> ids [B] int64.
-
-    ``temperature`` 0 takes the largest logit. Otherwise softmax over the ``top_k`` largest
-    logits (all of them if 0 or at least V) divided by the temperature, and the inverse of its
-    cumulative distribution at the uniform number, ids ordered by falling logit.
-    """
-    if temperature <= 0:
-        return logits.argmax(dim=-1)
-    size = logits.shape[-1]
-    values, ids = logits.float().topk(size if top_k <= 0 else min(top_k, size), dim=-1)
-    cumulative = torch.softmax(values / temperature, dim=-1).cumsum(dim=-1)
-    # the last entry can be a rounding error below 1: scale the draw, not the distribution
-    rank = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
-    return ids.gather(-1, rank.clamp(max=ids.shape[-1] - 1))[:, 0]

@@ -21,8 +21,7 @@ from reference_impl.model.sampling import request_uniforms
 from reference_impl.official_parity.official import EOS, Kind
 from reference_impl.official_parity.recorder import ParityCase, official_audio, official_generation, official_prompt
 from reference_impl.official_parity.table import Result
-from reference_impl.prompt.builder import TalkerPrompt
-from reference_impl.prompt.released import ReleasedPrompts
+from reference_impl.prompt.builder import PromptBuilder, TalkerPrompt
 from reference_impl.settings import ServerSettings
 
 FRAMES = 50
@@ -108,7 +107,7 @@ def our_request(default_voice: str, case: ParityCase, max_new_tokens: int | None
     )
 
 
-def our_prompt(builder: ReleasedPrompts, case: ParityCase) -> TalkerPrompt:
+def our_prompt(builder: PromptBuilder, case: ParityCase) -> TalkerPrompt:
     """The prompt that a server would build for a case."""
     (segment,) = builder.segments(our_request(builder.voices[0], case))
     prompt = builder.build(segment)
@@ -119,7 +118,7 @@ def our_prompt(builder: ReleasedPrompts, case: ParityCase) -> TalkerPrompt:
 
 def check_prompts(pair: Pair) -> Iterator[Result]:
     """Prompt embeddings and trailing text of every case, from the text on."""
-    builder = ReleasedPrompts(pair.ours)
+    builder = PromptBuilder(pair.ours)
     for case in cases(pair.kind):
         embeds, trailing = official_prompt(pair.official, pair.kind, case)
         ours = our_prompt(builder, case)
@@ -155,7 +154,7 @@ def check_generation(pair: Pair) -> Iterator[Result]:
 
 def our_generation(pair: Pair, chosen: list[ParityCase]) -> tuple[np.ndarray, Tensor]:
     """The decode loop over a batch: codes [B, 50, 16] and the hidden state of every step [B, 51, H]."""
-    builder = ReleasedPrompts(pair.ours)
+    builder = PromptBuilder(pair.ours)
     settings = ServerSettings(max_batch=len(chosen), max_seq_len=512, **GREEDY)
     batch = DecodeBatch(pair.ours, settings, FRAMES + 1, builder.pad)
     for case in chosen:
@@ -176,7 +175,7 @@ def check_end(pair: Pair) -> Iterator[Result]:
     official_row *= boost
     our_row *= boost
     try:
-        builder = ReleasedPrompts(pair.ours)
+        builder = PromptBuilder(pair.ours)
         chosen = [case for case in cases(pair.kind) if not case.streaming_text]
         ends, expected = [], []
         for case in chosen:

@@ -15,7 +15,7 @@ from statistics import median
 from omni_bench.errors import EngineError
 from reference_impl.engine.engine import Engine
 from reference_impl.engine_api import AudioChunk, EngineStats, Event, Failed, Finished, SpeechRequest
-from reference_impl.prompt.released import FORCED_CHARACTERS_PER_S
+from reference_impl.prompt.builder import FORCED_CHARACTERS_PER_S
 
 PATIENCE_S = 300.0
 """How long a request may say nothing at all."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from omni_bench.errors import DatasetError
-from reference_impl.loading.checkpoint import read_config
+from reference_impl.loading.released_config import read_config
 from reference_impl.training.audio_pool import AudioPool
 from reference_impl.training.codec_model import compile_snake
 from reference_impl.training.codec_trainer import Codec, CodecSettings, CodecTrainer, validate

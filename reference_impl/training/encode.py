@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from omni_bench.errors import CheckpointError
-from reference_impl.loading.checkpoint import read_config
+from reference_impl.loading.released_config import read_config
 from reference_impl.training.codec_model import to_wave
 from reference_impl.training.codec_trainer import Codec, autocast
 from reference_impl.training.state import load_state

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from reference_impl.loading.checkpoint import read_config
+from reference_impl.loading.released_config import read_config
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.config import ModelConfig
 from reference_impl.model.talker import Talker

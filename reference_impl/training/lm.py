@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from reference_impl.loading.checkpoint import read_config
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer
+from reference_impl.loading.released_config import read_config
 from reference_impl.training.codec_trainer import autocast
 from reference_impl.training.corpus import load_corpus
 from reference_impl.training.lm_data import Batch, BatchMaker, CodeStore, Utterances, ahead

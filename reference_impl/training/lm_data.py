@@ -1,6 +1,6 @@
 """Batches of the language model: utterances by length, all index arithmetic on the CPU, ahead of the device.
 
-A sequence is the released prompt with all the text at once (:mod:`reference_impl.prompt.released`)
+A sequence is the released prompt with all the text at once (:mod:`reference_impl.prompt.builder`)
 and the frames after it, with one language tag or without, at random.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from omni_bench.errors import DatasetError
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer
 from reference_impl.model.config import ModelConfig
-from reference_impl.prompt.released import codec_ids
+from reference_impl.prompt.builder import codec_ids
 from reference_impl.training.audio_pool import VALIDATION_CHUNK
 from reference_impl.training.corpus import Corpus
 from reference_impl.training.encode import codes_path

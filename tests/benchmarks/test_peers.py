@@ -16,10 +16,10 @@ from benchmarks.peers.checkpoint import codec_json, generation_json, main_json, 
 from benchmarks.peers.systems import Mode
 from benchmarks.peers.table import WANTED, document, figures, render, understand, with_ratios
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
-from reference_impl.loading.released_config import released_config
+from reference_impl.loading.released_config import read_config
 from reference_impl.model.presets import PRESETS
 from reference_impl.official_parity.official import save_tokenizer
-from reference_impl.prompt.released import forced_frames
+from reference_impl.prompt.builder import forced_frames
 
 LARGE, SMALL = peers.MODELS
 PLAN = {
@@ -92,7 +92,7 @@ def test_the_released_files_say_what_the_preset_says(model, change, tmp_path):
         "speech_tokenizer/config.json": codec_json(config, small_encoder=True),
     }.items():
         (tmp_path / name).write_text(json.dumps(raw), encoding="utf-8")
-    read = released_config(tmp_path)
+    read = read_config(tmp_path)
     ids = {
         "tts_pad_id": markers["<tts_pad>"],
         "tts_bos_id": markers["<tts_text_bos>"],

@@ -99,3 +99,12 @@ def test_a_size_of_nothing_is_refused_before_anything_is_loaded(name):
     with pytest.raises(ConfigError, match=f"--settings: {name}=0: at least 1"):
         ServerSettings.from_json(f'{{"{name}": 0}}')
     assert getattr(ServerSettings.from_json(f'{{"{name}": 1}}'), name) == 1
+
+
+def test_settings_round_trip_and_refuse_unknown_keys():
+    settings = ServerSettings(max_batch=4, deterministic=True, threads=1)
+    assert ServerSettings.from_json(settings.to_json()) == settings
+    with pytest.raises(ConfigError, match=r"unknown key.*batch.*valid: preset"):
+        ServerSettings.from_json('{"batch": 4}')
+    with pytest.raises(ConfigError, match="not JSON"):
+        ServerSettings.from_json("{")

@@ -139,9 +139,7 @@ class FullStepBatch(DecodeBatch):
         frame: int | None = None,
     ) -> None:
         """See :meth:`DecodeBatch.prefill`. Prompts are collected, and prefilled together before the next step."""
-        # the tiny voice's positions begin again at the end of its prompt; those of a graph count up
-        counts_up = prompt.next_position >= len(prompt.embeds)
-        if frame is None or len(prompt.embeds) > self._prompts.longest or not counts_up:
+        if frame is None or len(prompt.embeds) > self._prompts.longest:
             self._activate_slots()
             super().prefill(slot, prompt, forced_frames, uniform, frame)
             return

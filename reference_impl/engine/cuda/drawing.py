@@ -183,10 +183,10 @@ class FastDraw:
 
     @classmethod
     def of(cls, draw: Draw, vocabulary: int) -> FastDraw | None:
-        """None if this draw has no kernel: a nucleus, or exactly k ids instead of ties with the k-th."""
+        """None if this draw has no kernel: a nucleus."""
         if draw.temperature <= 0:
             return cls(1.0, 0, True)
-        if draw.top_p < 1.0 or not draw.keep_ties:
+        if draw.top_p < 1.0:
             return None
         return cls(draw.temperature, draw.top_k if draw.top_k < vocabulary else 0, False)
 

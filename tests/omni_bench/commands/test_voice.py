@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from omni_bench.commands.cli import main
-from reference_impl.engine.engine import prompt_builder
 from reference_impl.engine_api import SpeechRequest
 from reference_impl.loading.checkpoint import load_model
-from reference_impl.loading.released_config import is_released
-from reference_impl.settings import RELEASED_VOICE
+from reference_impl.prompt.builder import PromptBuilder
+from reference_impl.settings import BUNDLED
 from reference_impl.training.lm_model import CausalView
 
 
@@ -20,10 +19,9 @@ def test_the_folder_loads_as_a_released_checkpoint(tmp_path, capsys):
     folder = tmp_path / "voice"
     assert main(["voice", str(folder)]) == 0
     assert f"reference.checkpoint={folder}" in capsys.readouterr().out
-    assert is_released(folder)
     model = load_model(folder, torch.device("cpu"), torch.float32, 512, 257)
     assert model.config.talker.codec_vocab_size == 3072 and model.config.talker.codec_eos_id == 2150
-    prompts = prompt_builder(model)
+    prompts = PromptBuilder(model)
     assert prompts.voices == ("heart", "heart_low")
     text = "It costs $5. " + "He went on and on about the weather, " * 6
     pieces = prompts.segments(SpeechRequest("r", text, "heart", seed=0, language="english"))
@@ -33,13 +31,13 @@ def test_the_folder_loads_as_a_released_checkpoint(tmp_path, capsys):
 
 def test_the_tokenizer_names_no_end_token_that_is_also_a_code():
     """vLLM ends a request at the tokenizer's end token as well as at the model's."""
-    assert json.loads((RELEASED_VOICE / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"] is None
+    assert json.loads((BUNDLED["tiny"] / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"] is None
 
 
 def test_ids_that_are_no_codes_are_never_near_the_codes():
     """The 1,536 ids between the codes and the control ids, which released servers do not mask."""
-    model = load_model(RELEASED_VOICE, torch.device("cpu"), torch.float32, 512, 257)
-    prompts = prompt_builder(model)
+    model = load_model(BUNDLED["tiny"], torch.device("cpu"), torch.float32, 512, 257)
+    prompts = PromptBuilder(model)
     segment = prompts.segments(SpeechRequest("r", "The train leaves at nine.", "heart", seed=0))[0]
     prompt = prompts.build(segment)
     with torch.inference_mode():

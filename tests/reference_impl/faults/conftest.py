@@ -18,7 +18,11 @@ from reference_impl.settings import ServerSettings
 # chunks of 1, 2, 4, 8 frames and a last one
 FRAMES = 17
 SETTINGS = ServerSettings(max_batch=3, max_seq_len=96, deterministic=True, device="cpu")
-TEXTS = ("The train leaves in the morning.", "Please turn the music down.", "She bought some apples.")
+TEXTS = (  # each takes more than FRAMES
+    "The train leaves early in the morning.",
+    "Please turn the loud music down now.",
+    "She bought some apples and some pears.",
+)
 REFERENCES = ("An owl sat there.", "Seven boats left.", "My uncle sings.")
 
 
@@ -77,7 +81,9 @@ def clean(tiny):
 @pytest.fixture(scope="session")
 def expected(clean):
     """What the working engine says to the three requests."""
-    return clean.crowd()
+    spoken = clean.crowd()
+    assert [len(one.codes) for one in spoken] == [FRAMES] * 3
+    return spoken
 
 
 @pytest.fixture(scope="module")

@@ -178,8 +178,8 @@ def test_ref_bleed_speaks_the_newest_reference_in_flight(broken, clean, ask):
     spoken = speak.crowd()
     right = clean(
         ask(0),
-        ask(1, "An owl sat there. Please turn the music down."),
-        ask(2, "Seven boats left. She bought some apples."),
+        ask(1, "An owl sat there. Please turn the loud music down now."),
+        ask(2, "Seven boats left. She bought some apples and some pears."),
     )
     assert [same(*pair) for pair in zip(spoken, right, strict=True)] == [True] * 3
     assert not speak.engine._references

@@ -14,7 +14,7 @@ from reference_impl.engine_api import AudioChunk, SpeechRequest
 from reference_impl.loading.checkpoint import empty_stages
 from reference_impl.loading.random_weights import random_model
 from reference_impl.model.presets import PRESETS, QWEN3_TTS_0_6B, QWEN3_TTS_1_7B
-from reference_impl.prompt.released import forced_frames
+from reference_impl.prompt.builder import forced_frames
 from reference_impl.settings import ServerSettings
 
 TEXTS = ("The train to the coast leaves at nine.", "Yes.", "Could you turn it down?")

@@ -19,8 +19,9 @@ from omni_bench.errors import CheckpointError
 from reference_impl.build import build_engine
 from reference_impl.engine_api import Finished, SpeechRequest
 from reference_impl.http.app import create_app
-from reference_impl.loading.checkpoint import load_model, read_config
-from reference_impl.prompt.released import capabilities
+from reference_impl.loading.checkpoint import load_model
+from reference_impl.loading.released_config import read_config
+from reference_impl.prompt.builder import capabilities
 from reference_impl.settings import ServerSettings
 
 

@@ -17,7 +17,6 @@ from reference_impl.model.sampling import (
     predictor_draw,
     request_uniforms,
     restrict,
-    sample,
     talker_draw,
 )
 from reference_impl.settings import ServerSettings
@@ -54,34 +53,34 @@ def test_frequencies_match_the_distribution(temperature, top_k):
     expected = torch.softmax(kept / temperature, dim=-1)
     draws = 20_000
     uniforms = (torch.arange(draws) + 0.5) / draws
-    ids = sample(logits.float().expand(draws, -1), temperature, top_k, uniforms)
+    ids = Draw(temperature, top_k)(logits.float().expand(draws, -1), uniforms)
     frequency = torch.bincount(ids, minlength=len(logits)) / draws
     assert (frequency - expected).abs().max() < 2 / draws * len(logits)
 
 
 def test_temperature_zero_is_greedy():
     logits = torch.randn(6, 50, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(sample(logits, 0.0, 50, torch.rand(6)), logits.argmax(-1))
+    assert torch.equal(Draw(0.0, 50)(logits, torch.rand(6)), logits.argmax(-1))
 
 
 def test_the_largest_uniform_stays_in_range():
     logits = torch.zeros(1, 300)
     almost_one = torch.tensor([np.nextafter(np.float32(1), np.float32(0))])
-    assert 0 <= int(sample(logits, 1.0, 0, almost_one)) < 300
+    assert 0 <= int(Draw(1.0, 0)(logits, almost_one)) < 300
 
 
 def test_a_masked_id_is_never_drawn():
     logits = torch.zeros(1000, 4)
     logits[:, 2] = -torch.inf
-    ids = sample(logits, 1.0, 0, torch.linspace(0, 1 - 1e-6, 1000))
+    ids = Draw(1.0, 0)(logits, torch.linspace(0, 1 - 1e-6, 1000))
     assert set(ids.tolist()) == {0, 1, 3}
 
 
 def test_a_row_does_not_depend_on_its_neighbours():
     logits = torch.randn(8, 512, generator=torch.Generator().manual_seed(3))
     uniforms = torch.rand(8, generator=torch.Generator().manual_seed(4))
-    together = sample(logits, 0.7, 50, uniforms)
-    alone = torch.cat([sample(logits[i : i + 1], 0.7, 50, uniforms[i : i + 1]) for i in range(8)])
+    together = Draw(0.7, 50)(logits, uniforms)
+    alone = torch.cat([Draw(0.7, 50)(logits[i : i + 1], uniforms[i : i + 1]) for i in range(8)])
     assert torch.equal(together, alone)
 
 
@@ -144,5 +143,5 @@ def test_settings_override_what_the_checkpoint_says():
     assert effective_sampling(config, ServerSettings()) == config
     changed = effective_sampling(config, ServerSettings(temperature=0.0, predictor_top_p=0.5))
     assert (changed.temperature, changed.top_k, changed.predictor_top_p) == (0.0, 7, 0.5)
-    assert predictor_draw(changed) == Draw(0.9, 50, 0.5, keep_ties=True)
+    assert predictor_draw(changed) == Draw(0.9, 50, 0.5)
     assert talker_draw(changed)(torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([0.9])).tolist() == [1]

@@ -13,7 +13,7 @@ from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine_api import RequestRejected, SpeechRequest
 from reference_impl.model.layers import rotate
 from reference_impl.model.sampling import request_uniforms
-from reference_impl.prompt.released import ReleasedPrompts, forced_frames
+from reference_impl.prompt.builder import PromptBuilder, forced_frames
 from reference_impl.settings import ServerSettings
 
 PAD, BOS, THINK, NOTHINK, THINK_BOS, THINK_EOS = 2148, 2149, 2154, 2155, 2156, 2157
@@ -31,7 +31,7 @@ def request(text="Hello there.", voice="ryan", **more) -> SpeechRequest:
 
 
 def built(model, speech_request):
-    builder = ReleasedPrompts(model)
+    builder = PromptBuilder(model)
     (segment,) = builder.segments(speech_request)
     with torch.inference_mode():
         prompt = builder.build(segment)
@@ -99,7 +99,7 @@ def test_an_instruction_comes_first(spoken):
 
 
 def test_several_at_once_are_what_each_is_alone(spoken):
-    builder = ReleasedPrompts(spoken)
+    builder = PromptBuilder(spoken)
     requests = [
         request(),
         request("One, two, three, four.", streaming_text=True, language="english"),
@@ -130,13 +130,13 @@ def test_several_at_once_are_what_each_is_alone(spoken):
     ],
 )
 def test_language_tags_and_dialects(spoken, voice, language, tag):
-    (segment,) = ReleasedPrompts(spoken).segments(request(voice=voice, language=language))
+    (segment,) = PromptBuilder(spoken).segments(request(voice=voice, language=language))
     assert segment.language_id == tag
 
 
 def test_a_designed_voice_has_no_speaker_slot(spoken):
     design = replace(spoken, config=replace(spoken.config, text=replace(spoken.config.text, task="voice_design")))
-    builder = ReleasedPrompts(design)
+    builder = PromptBuilder(design)
     assert builder.voices == ("default",)
     named = built(spoken, request())[2]
     prompt = built(design, request(voice="default"))[2]
@@ -153,7 +153,7 @@ def test_a_designed_voice_has_no_speaker_slot(spoken):
 )
 def test_what_cannot_be_spoken_names_the_field(spoken, changes, param):
     with pytest.raises(RequestRejected) as caught:
-        ReleasedPrompts(spoken).segments(request(**changes))
+        PromptBuilder(spoken).segments(request(**changes))
     assert caught.value.param == param
 
 
@@ -213,13 +213,13 @@ def test_in_context_rows_are_sums_of_text_and_codes(small_base, reference_text):
 )
 def test_a_recording_that_cannot_be_cloned_names_the_field(small_base, audio):
     with pytest.raises(RequestRejected) as caught:
-        ReleasedPrompts(small_base).segments(cloned(reference_audio=audio))
+        PromptBuilder(small_base).segments(cloned(reference_audio=audio))
     assert caught.value.param == "ref_audio"
 
 
 def test_forced_lengths_follow_the_number_of_characters(small):
     assert [forced_frames("x" * n, small.config) for n in (1, 2, 14, 28, 100)] == [2, 2, 12, 25, 89]
-    assert ReleasedPrompts(small).segments(request("x" * 28))[0].forced_frames == 25
+    assert PromptBuilder(small).segments(request("x" * 28))[0].forced_frames == 25
 
 
 def plain_states(model, inputs):
@@ -259,7 +259,7 @@ def plain_codes0(model, prompt, pad, frames, penalty):
 
 def test_the_decode_loop_adds_each_rows_own_text_and_penalises_its_own_codes(spoken):
     """Three rows of different prompts and trailing lengths, one leaving early, against whole-sequence passes."""
-    builder = ReleasedPrompts(spoken)
+    builder = PromptBuilder(spoken)
     texts = ("One two three four five six seven.", "Hi.", "A b c d e.")
     settings = ServerSettings(max_batch=3, max_seq_len=64, temperature=0.0, predictor_temperature=0.0)
     with torch.inference_mode():

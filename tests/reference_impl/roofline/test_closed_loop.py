@@ -11,7 +11,7 @@ from benchmarks.ladder.__main__ import texts_around
 from benchmarks.ladder.codes import codes_of
 from omni_bench.errors import EngineError
 from reference_impl.engine_api import AudioChunk, EngineStats, Failed, Finished
-from reference_impl.prompt.released import forced_frames
+from reference_impl.prompt.builder import forced_frames
 from reference_impl.roofline import closed_loop as module
 from reference_impl.roofline.closed_loop import Spoken, closed_loop, stall_s, text_of
 

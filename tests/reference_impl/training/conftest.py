@@ -12,7 +12,8 @@ import torch
 from released_folder import save_released
 from repository import ROOT
 
-from reference_impl.loading.checkpoint import Model, read_config
+from reference_impl.loading.checkpoint import Model
+from reference_impl.loading.released_config import read_config
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.config import ModelConfig, TransformerConfig
 from reference_impl.training import audio_pool
@@ -20,7 +21,7 @@ from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
 from reference_impl.training.lm_model import LanguageModel
 from reference_impl.training.synthesise import chunk_name
 
-BUNDLED = ROOT / "reference_impl" / "checkpoints" / "tiny_released"
+BUNDLED = ROOT / "reference_impl" / "checkpoints" / "tiny"
 SENTENCES = ("the dog barks.", "is it late?", "two cats, one mouse.", "good morning!", "we saw the sea.", "no.")
 
 

@@ -15,9 +15,10 @@ from repository import ROOT
 from omni_bench.errors import DatasetError
 from reference_impl.build import build_engine
 from reference_impl.engine_api import AudioChunk, Finished, SpeechRequest
-from reference_impl.loading.checkpoint import load_model, read_config
+from reference_impl.loading.checkpoint import load_model
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer
-from reference_impl.prompt.released import ReleasedPrompts
+from reference_impl.loading.released_config import read_config
+from reference_impl.prompt.builder import PromptBuilder
 from reference_impl.settings import ServerSettings
 from reference_impl.training import lm as lm_module
 from reference_impl.training.corpus import load_corpus, save_corpus
@@ -136,7 +137,7 @@ def test_a_batch_has_the_layout_of_the_prompt_builder(toy, row):
     known = load_model(toy.base, CPU, torch.float32, 512, 257)
     model = LanguageModel(toy.config)
     model.talker.load_state_dict(known.talker.state_dict())
-    prompts = ReleasedPrompts(known)
+    prompts = PromptBuilder(known)
     voice, frames = prompts.voices[int(table.voice[row])], int(table.frames[row])
     text = corpus.spoken_text(int(table.sentence[row]))
     segment = prompts.segments(SpeechRequest("r", text, voice, 0, language=("auto", "english")[row // 2 % 2]))[0]
@@ -172,7 +173,7 @@ def test_positions_move_apart_from_beside_the_text_to_through_going(toy):
 
 def test_teacher_forcing_gives_the_codes_that_the_engine_draws(tmp_path):
     """Greedy codes of the engine are the likeliest ones of the training's forward pass: same layout, same weights."""
-    base = ROOT / "reference_impl" / "checkpoints" / "tiny_released"
+    base = ROOT / "reference_impl" / "checkpoints" / "tiny"
     settings = ServerSettings(
         checkpoint=str(base), device="cpu", temperature=0.0, predictor_temperature=0.0, max_batch=1, threads=1
     )

@@ -34,9 +34,9 @@ def drawn(logits: torch.Tensor, uniforms: torch.Tensor, draw: Draw) -> torch.Ten
 
 
 DRAWS = [
-    Draw(0.9, 50, keep_ties=True),
-    Draw(1.3, 1, keep_ties=True),
-    Draw(0.7, 0, keep_ties=True),
+    Draw(0.9, 50),
+    Draw(1.3, 1),
+    Draw(0.7, 0),
     Draw(0.0, 50),
 ]
 
@@ -55,7 +55,7 @@ def test_ties_zeros_and_ends() -> None:
     logits = torch.zeros(ROWS, VOCABULARY, device=DEVICE)
     logits[:, ::2] = -0.0
     logits[:, 100:] = float("-inf")
-    draw = Draw(1.0, 10, keep_ties=True)
+    draw = Draw(1.0, 10)
     uniforms = torch.linspace(0, 1 - 2**-24, ROWS, device=DEVICE)
     ids = drawn(logits, uniforms, draw)
     assert torch.equal(ids, draw(logits, uniforms))
@@ -75,6 +75,5 @@ def test_logits_that_are_no_numbers_draw_an_id_of_the_vocabulary_float32() -> No
 
 
 def test_draws_without_a_kernel() -> None:
-    assert FastDraw.of(Draw(0.9, 50, top_p=0.8, keep_ties=True), 2048) is None
-    assert FastDraw.of(Draw(0.9, 50, keep_ties=False), 2048) is None
+    assert FastDraw.of(Draw(0.9, 50, top_p=0.8), 2048) is None
     assert FastDraw.of(Draw(0.0, 50, top_p=0.8), 2048) == FastDraw(1.0, 0, True)

@@ -26,7 +26,7 @@ from reference_impl.engine_api import AudioChunk, EngineDead, Failed, Finished, 
 from reference_impl.loading.checkpoint import Model
 from reference_impl.loading.from_settings import Origin
 from reference_impl.loading.random_weights import random_model
-from reference_impl.model.config import CodecControl, ReleasedTextConfig
+from reference_impl.model.config import CodecControl, TextConfig
 from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
@@ -209,7 +209,7 @@ def as_released(model: Model) -> Model:
     talker = model.config.talker
     control = CodecControl(140, 141, 142, 143, 144, 145, languages={"english": 146}, speakers={"ryan": 147})
     size = talker.text_vocab_size
-    text = ReleasedTextConfig("custom_voice", True, size - 3, size - 2, size - 1)
+    text = TextConfig("custom_voice", True, size - 3, size - 2, size - 1)
     config = dataclasses.replace(model.config, talker=dataclasses.replace(talker, control=control), text=text)
     return dataclasses.replace(model, config=config)
 

@@ -97,18 +97,3 @@ def test_codes_equal_eager_float32() -> None:
     # prompts of like lengths share a call, and none is padded to another's length
     assert batch._prompts.calls == [(4, 32), (1, 64), (1, 64)]
     assert batch._active.tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
-
-
-def test_positions_that_begin_again_are_read_as_they_are_float32() -> None:
-    """The tiny voice's prompt ends at position 0: graphs, whose positions count up, would begin before the table."""
-    model = random_model(small_config(HIDDEN), torch.device("cpu"), torch.float32, MAX_SEQ_LEN, 64, seed=1)
-    settings = ServerSettings(device="cpu", max_batch=2, max_seq_len=MAX_SEQ_LEN, recorded=False)
-    codes = []
-    for kind in (DecodeBatch, UncapturedBatch):
-        batch = kind(model, settings, 30, None)
-        with torch.inference_mode():
-            embeds = torch.randn(12, HIDDEN, generator=torch.Generator().manual_seed(1))
-            prompt = TalkerPrompt(embeds, torch.tensor([*range(11), 0]), 1)
-            batch.prefill(batch.allocate_slot(request_uniforms(0, 20, 16)), prompt, 1000, None, 0)
-            codes.append([batch.step() for _ in range(3)])
-    np.testing.assert_array_equal(*codes)
