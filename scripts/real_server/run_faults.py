@@ -90,7 +90,8 @@ def write(out: Path, runs: list[dict[str, Any]], faults: Mapping[str, Any]) -> N
     (out / "faults.json").write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     head = (
         f"# vLLM-Omni {runs[0]['server']}, broken on purpose\n\nConcurrency 4, 8 requests, omni-bench commit "
-        f"{(runs[0]['commit'] or 'n/a')[:12]}. Faults: `scripts/real_server/plugin`, named in advance: "
+        f"{(runs[0]['commit'] or 'n/a')[:12]} (each run's own in faults.json). "
+        "Faults: `scripts/real_server/plugin`, named in advance: "
         "`scripts/real_server/faults.toml`.\n\n"
     )
     again = (
