@@ -42,9 +42,9 @@ class RMSNorm(nn.Module):
         self._few_ops: FewOpsNorm | None = None
 
     def prepare(self) -> None:
-        """Choose how to compute; call after the weights are loaded and whenever they change."""
-        if counts_operations(self.weight):
-            self._few_ops = FewOpsNorm(self.weight.detach(), self.eps)
+        """Choose how to compute; call after the weights are loaded and whenever they change or move."""
+        few = counts_operations(self.weight)
+        self._few_ops = FewOpsNorm(self.weight.detach(), self.eps) if few else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape as ``x``."""
@@ -147,6 +147,7 @@ class DecoderLayer(nn.Module):
     def prepare(self) -> None:
         """Join the norms of query and key where that saves operations; call after the weights are loaded."""
         query, key = self.q_norm.weight.detach(), self.k_norm.weight.detach()
+        self._few_ops = None
         if counts_operations(query):
             gains = torch.cat([query.expand(self.heads, -1), key.expand(self.kv_heads, -1)])
             self._few_ops = FewOpsNorm(gains, self.q_norm.eps)

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reference_impl.model.layers import rotate
+from reference_impl.model.layers import prepare_layers, rotate
 from reference_impl.model.predictor_strategies import STRATEGIES, bucket, expand
 from reference_impl.model.sampling import Draw
 from reference_impl.settings import PREDICTOR_STRATEGIES
@@ -116,6 +116,8 @@ def teacher_forced_logits(predictor, strategy, hidden, codes):
 def test_bf16_logits_on_cuda_agree_to_the_stated_tolerance(tiny):
     exact = copy.deepcopy(tiny.predictor).cuda()
     coarse = copy.deepcopy(tiny.predictor).cuda().bfloat16()
+    prepare_layers(exact)
+    prepare_layers(coarse)
     with torch.inference_mode():
         for seed, rows in enumerate((5, 1, 32, 3)):
             hidden, code0, uniforms = (x.cuda() for x in frames(rows, seed))
