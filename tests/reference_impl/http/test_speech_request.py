@@ -200,7 +200,7 @@ def test_speed_one_is_the_only_speed():
         ({"references": ["UklG"]}, "references", "must be an array of objects"),
         ({"references": [{"audio_path": 1}]}, "references[0].audio_path", "must be a string, not an integer"),
         ({"references": [{"text": "\ud800"}]}, "references[0].text", "surrogate"),
-        ({"language": "German"}, "language", "valid: english, en, auto"),
+        ({"language": "German"}, "language", "valid: auto, english, en"),
         ({"ref_audio": {"url": "x"}}, "ref_audio", "must be a string, not an object"),
         ({"ref_text": 3}, "ref_text", "must be a string"),
         ({"instructions": []}, "instructions", "must be a string"),
