@@ -63,10 +63,12 @@ class ServerFacts:
             return
         before, self._last = self._last, scrape(self._url)
         ok = sum(one.ok for one in (*recording.warmup, *recording.timelines))
-        if any(entry["server_count"] < ok for entry in two_accounts(before, self._last, recording)):
+        found = two_accounts(before, self._last, recording)
+        if any(entry["server_count"] < ok for entry in found):
             time.sleep(SETTLE_S)
             self._last = scrape(self._url)
-        self.accounts += two_accounts(before, self._last, recording)
+            found = two_accounts(before, self._last, recording)
+        self.accounts += found
 
     def after(self, say: Callable[[str], None]) -> None:
         """Read the counters again, once the levels are over. Never raises."""

@@ -12,7 +12,6 @@ import importlib.machinery
 import json
 import sys
 import types
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,16 +150,16 @@ def _talker_config(kind: Kind, text_vocabulary: int) -> dict:
     }
 
 
-def save_tokenizer(folder: Path, merges: Sequence[str] = MERGES) -> dict[str, int]:
-    """A byte-level tokenizer of the Qwen2 kind with these merges; returns its vocabulary, markers included."""
+def save_tokenizer(folder: Path) -> dict[str, int]:
+    """A byte-level tokenizer of the Qwen2 kind with a few merges; returns its vocabulary, markers included."""
     from tokenizers.pre_tokenizers import ByteLevel
 
     vocabulary = {character: index for index, character in enumerate(sorted(ByteLevel.alphabet()))}
-    for merge in merges:
+    for merge in MERGES:
         vocabulary.setdefault(merge.replace(" ", ""), len(vocabulary))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n", encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES) + "\n", encoding="utf-8")
     added = {}
     for marker in MARKERS:
         vocabulary[marker] = len(vocabulary)

@@ -5,8 +5,8 @@
 
 Ends within ``--budget-s`` and always writes ``--out`` from the latest states. The same command
 goes on where the last one stopped; ``--more-s`` says how many seconds such later calls will
-have, so that the learning rate falls over all of them. A base that can speak by itself (no
-``--speaker``, no ``--scratch``) is trained on: :data:`.lm.FURTHER`.
+have, so that the learning rate falls over all of them. The base is trained on (:data:`.lm.FURTHER`),
+or with ``--scratch`` begun anew.
 """
 
 from __future__ import annotations
@@ -62,12 +62,8 @@ def run_all(
     codec_settings: CodecSettings | None = None,
     lm_settings: LmSettings | None = None,
     export_s: float = EXPORT_S,
-    speaker: Path | None = None,
 ) -> None:
-    """See the module docstring. ``chunks``: synthesise only so many; the rest as in the single stages.
-
-    ``speaker``: the checkpoint that speaks what the encoder learns the codes from, if ``base`` cannot speak yet.
-    """
+    """See the module docstring. ``chunks``: synthesise only so many; the rest as in the single stages."""
     started = time.monotonic()
     deadline = started + budget_s - export_s
     plan, device = plan or TrainingPlan(), device or pick_device("auto")
@@ -85,7 +81,7 @@ def run_all(
                 raise DatasetError(f"no audio after {time.monotonic() - started:.0f} s; synthesis exit codes {failed}")
             time.sleep(0.2)
         train_codec(
-            state, corpus, speaker or base, plan.budgets(), deadline, codec_settings, device,
+            state, corpus, base, plan.budgets(), deadline, codec_settings, device,
             pairs_count=pairs, scratch=scratch, seed=seed,
         )  # fmt: skip
         log.write(message="codec", audio=hours(audio))
@@ -97,7 +93,7 @@ def run_all(
                 count = encode_new(codec, audio, device, deadline)
                 log.write(message="encoded", chunks=count, seconds=time.monotonic() - before, audio=hours(audio))
 
-            further = None if speaker or scratch else FURTHER
+            further = None if scratch else FURTHER
             train_lm(
                 state, corpus, base, float("inf"), deadline, lm_settings or further, device,
                 remaining_s=deadline - time.monotonic() + more_s, refresh=refresh, scratch=scratch, seed=seed,
@@ -124,7 +120,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--chunks", type=int, default=1 << 30, help="synthesise only the first so many chunks")
     parser.add_argument("--pairs", type=int, default=1500, help="sentences spoken by the base checkpoint")
-    parser.add_argument("--speaker", type=Path, help="checkpoint that speaks them, if the base cannot speak yet")
     parser.add_argument("--fit-s", type=float, default=TrainingPlan.fit_s)
     parser.add_argument("--encoder-s", type=float, default=TrainingPlan.encoder_s)
     parser.add_argument("--together-s", type=float, default=TrainingPlan.together_s)
@@ -147,7 +142,6 @@ def main() -> None:
         args.seed,
         args.pairs,
         args.chunks,
-        speaker=args.speaker,
     )
 
 

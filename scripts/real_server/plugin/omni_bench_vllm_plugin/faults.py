@@ -7,6 +7,7 @@ the model is made. What each must be caught by stands in ``faults.toml``, in the
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch.nn.functional as functional
 VARIABLE = "OMNI_BENCH_FAULT"
 
 
-class _PredictorCalls:
+class _PredictorCalls(ABC):
     """The calls of a frame, counted: in call N (from 1 on) of a frame the predictor reads the positions 0 to N."""
 
     def __init__(self, wrapper: type, body: type):
@@ -33,9 +34,9 @@ class _PredictorCalls:
 
         wrapper.forward, body.forward = counted_frame, broken
 
+    @abstractmethod
     def inputs(self, embeds: torch.Tensor, call: int) -> torch.Tensor:
         """What the predictor reads in the place of ``embeds`` [B, positions, hidden]."""
-        raise NotImplementedError
 
 
 class _SharedBuffer(_PredictorCalls):
