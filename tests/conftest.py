@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -11,6 +12,10 @@ from hypothesis import settings
 # ours: tests that press Ctrl-C would wait for something that cannot happen.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Files run side by side: one core each. A PyTorch that takes all cores in each of them waits for the others.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.metrics.request import request_metrics
@@ -86,7 +87,7 @@ def take_profile(plan: LevelPlan, url: str, folder: Path, drive: Callable[[Level
         name = path.relative_to(folder).as_posix()
         try:
             trace = _read(path, name)
-        except (OSError, EOFError, ValueError, RecursionError) as error:
+        except (OSError, EOFError, ValueError, msgspec.DecodeError, RecursionError) as error:
             problems.append(f"{name} cannot be read: {type(error).__name__}")
             continue
         traces += [trace] if trace is not None else []
@@ -109,7 +110,7 @@ def _written(folder: Path) -> list[Path]:
 
 def _read(path: Path, file: str) -> Trace | None:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        content: Any = json.load(stream)
+        content: Any = msgspec.json.decode(stream.read())
     events = content.get("traceEvents") if isinstance(content, dict) else None
     stage = _STAGE.search(file)
     name = stage[0].replace("_", " ").replace("stage", "stage ").replace("  ", " ") if stage else path.stem

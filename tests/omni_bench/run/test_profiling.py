@@ -121,8 +121,9 @@ def test_a_launched_server_is_told_where_traces_go(tmp_path):
 @pytest.mark.timeout(600)
 def test_the_bundled_server_is_profiled(tmp_path, capsys):
     fast = ("scenario=smoke", "asr=none", "checks.signal=false", "output.plots=false", "load.lag_budget_ms=10000")
+    short = ("dataset=random", "dataset.min_words=1", "dataset.max_words=1", "dataset.allow_repeats=true")
     few = ("load.concurrency=[1]", "load.requests_per_level=2", "load.warmup_per_slot=1", "output.profile=true")
-    outcome = run(compose([*fast, *few]), tmp_path / "run", quiet=True)
+    outcome = run(compose([*fast, *short, *few]), tmp_path / "run", quiet=True)
     assert outcome.run["valid"], "the traced requests are of no level"
     assert outcome.run["levels"][0]["requests"] == 2
     profile = RunFolder.open(tmp_path / "run").read_profile()
