@@ -21,12 +21,18 @@ def first_audible_sample(samples: np.ndarray, sample_rate_hz: int) -> int | None
     ``samples``: float [n] in −1..1. Windows of 20 ms follow each other from sample 0; a
     shorter last one counts by its own mean. Non-finite samples count as silence.
     """
+    span = audible_span(samples, sample_rate_hz)
+    return None if span is None else span[0]
+
+
+def audible_span(samples: np.ndarray, sample_rate_hz: int) -> tuple[int, int] | None:
+    """(first, end) in samples from the first to the last such window, the end excluded; None if there is none."""
     if len(samples) == 0:
         return None
     window = max(1, round(WINDOW_S * sample_rate_hz))
     starts = np.arange(0, len(samples), window)
     power = np.square(np.where(np.isfinite(samples), samples, 0.0))
-    lengths = np.minimum(starts + window, len(samples)) - starts
-    mean_square = np.add.reduceat(power, starts) / lengths
+    ends = np.minimum(starts + window, len(samples))
+    mean_square = np.add.reduceat(power, starts) / (ends - starts)
     audible = np.flatnonzero(mean_square > _AUDIBLE_MEAN_SQUARE)
-    return int(starts[audible[0]]) if len(audible) else None
+    return (int(starts[audible[0]]), int(ends[audible[-1]])) if len(audible) else None
