@@ -29,7 +29,7 @@ from omni_bench.accuracy.cross_talk.check import THRESHOLD, locate, score_pairs
 from omni_bench.accuracy.cross_talk.null import describe_null
 from omni_bench.accuracy.cross_talk.pairs import IN_FLIGHT, TARGET, Request, SourceText
 from omni_bench.accuracy.cross_talk.score import Words, WordWeights, weigh_words
-from omni_bench.accuracy.wer import normalise_reference, normalise_transcript
+from omni_bench.accuracy.written.normalise import normalise_reference, normalise_transcript
 from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
 from omni_bench.errors import DatasetError, EngineError, OmniBenchError

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import jiwer
 
-from omni_bench.accuracy.languages import is_english, whisper_language
+from omni_bench.accuracy.languages import other_script
+from omni_bench.accuracy.written.normalise import compared, counts_characters
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class UtteranceScore:
     """One request's transcript against its text. Rates are fractions and may exceed 1.
 
     ``reference`` and ``hypothesis`` are as given, ``reference_normal`` and ``hypothesis_normal``
-    as compared. ``wer`` and ``cer`` are None if the reference has no words left to compare
-    (``reference_words`` is 0): the utterance then stays out of the corpus. ``forced`` says why
+    as compared. ``wer`` and ``cer`` are None if the reference has no words to compare
+    (``reference_words`` is 0): words heard all the same are insertions, which count in the corpus. ``forced`` says why
     the utterance counts as wholly wrong whatever was heard (failed, empty, silent), else None.
     """
 
@@ -48,9 +48,9 @@ class UtteranceScore:
 class CorpusScore:
     """Many utterances. ``wer`` is total edits over total reference words, not a mean of rates.
 
-    All rates are fractions, and None when no utterance has a reference. ``above_50``: utterances
-    with a WER above one half. ``forced``: those counted as wholly wrong; ``excluded``: those
-    left out because nothing of their reference survives normalisation.
+    All rates are fractions, and None when no utterance has words to compare. ``utterances``: those that have;
+    ``above_50``: with a WER above one half. ``forced``: those counted as wholly wrong; ``excluded``: those of whose
+    text nothing can be compared. They have no rate of their own, but words heard there are among the ``edits``.
     """
 
     judge: str
@@ -72,15 +72,21 @@ def score_utterance(
     """Score one transcript.
 
     With ``forced`` (the name of a failure) the hypothesis is taken as "": every reference word
-    counts as deleted, so that the rates are 1. Where a language is compared by characters, the
+    counts as deleted, so that the rates are 1. What the judge wrote in another script of the language than the text's
+    is not compared. Where a language is compared by characters, the
     word figures are character figures. Raises AccuracyError for a language Whisper does not know.
     """
     heard = "" if forced is not None else hypothesis
-    reference_normal = normalise_reference(reference, language)
-    hypothesis_normal = normalise_transcript(heard, language)
+    reference_normal, hypothesis_normal = compared(reference, heard, language)
     words = reference_normal.split()
+    if words and hypothesis_normal and other_script(reference, heard, language):
+        words, hypothesis_normal = [], ""
     if not words:
-        return UtteranceScore(request_id, reference, heard, "", hypothesis_normal, None, None, 0, 0, 0, 0, 0, 0, forced)
+        inserted = len(hypothesis_normal.split())
+        letters = inserted if counts_characters(language) else len(hypothesis_normal)
+        return UtteranceScore(
+            request_id, reference, heard, "", hypothesis_normal, None, None, 0, 0, inserted, 0, letters, 0, forced
+        )
     by_word = jiwer.process_words(reference_normal, hypothesis_normal)
     if counts_characters(language):
         by_character, characters = by_word, len(words)
@@ -109,14 +115,14 @@ def score_utterance(
 def score_corpus(judge: str, scores: Sequence[UtteranceScore]) -> CorpusScore:
     """Sum up utterances of one level; ``judge`` is the name of the model that heard them."""
     counted = [score for score in scores if score.wer is not None]
-    edits = sum(score.edits for score in counted)
+    edits = sum(score.edits for score in scores)
     words = sum(score.reference_words for score in counted)
     rates = [score.wer for score in counted]
     characters = sum(score.reference_characters for score in counted)
     return CorpusScore(
         judge=judge,
         wer=edits / words if counted else None,
-        cer=sum(score.character_edits for score in counted) / characters if counted else None,
+        cer=sum(score.character_edits for score in scores) / characters if counted else None,
         wer_mean=statistics.fmean(rates) if counted else None,
         wer_median=statistics.median(rates) if counted else None,
         above_50=sum(rate > 0.5 for rate in rates) if counted else None,
@@ -171,52 +177,14 @@ TOLERATED_EDITS = 1
 
 
 def is_corrupted(score: UtteranceScore, twin: UtteranceScore | None = None) -> bool | None:
-    """Whether an utterance is damaged; None if its text has no words to compare.
+    """Whether an utterance is damaged; None if its text has no words to compare, and no more than one was heard.
 
     It is if it counts as wholly wrong (``forced``), or if more than half of its words and more
     than one are wrong. Beside a ``twin``, the same text spoken another time, it is also if it has
     more than one word edit more than that: the judge's habits with a text are the same in both.
     """
     if score.wer is None:
-        return None
+        return True if score.edits > TOLERATED_EDITS else None
     if score.forced is not None or (score.wer > CORRUPTED_WER and score.edits > TOLERATED_EDITS):
         return True
     return twin is not None and score.edits > twin.edits + TOLERATED_EDITS
-
-
-# ---- Normalisation of texts: case, punctuation, spelling variants ----
-
-UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my"})
-
-_APOSTROPHES = dict.fromkeys(map(ord, "‘’ʼ＇"), "'")
-
-
-def normalise_reference(text: str, language: str) -> str:
-    """The words that should have been spoken, separated by single spaces; "" if there are none.
-
-    Whisper's normalisers drop what stands in parentheses, since in a transcript that is a remark.
-    In a text to be spoken it is speech, so that here only the parentheses themselves go.
-    """
-    return normalise_transcript(text.replace("(", " ").replace(")", " "), language)
-
-
-def normalise_transcript(text: str, language: str) -> str:
-    """The words that were heard, separated by single spaces; "" if there are none."""
-    # Whisper's contractions know only the typewriter's apostrophe: "we’re" would become two words.
-    words = _normaliser(language)(text.translate(_APOSTROPHES)).split()
-    # The English normaliser keeps ".", "$" and "%" for the sake of numbers; alone they are no words.
-    return " ".join(word for word in words if any(character.isalnum() for character in word))
-
-
-def counts_characters(language: str) -> bool:
-    """True if the words of :func:`normalise_reference` are single characters in this language."""
-    return not is_english(language) and whisper_language(language) in UNSPACED_LANGUAGES
-
-
-@lru_cache(maxsize=8)
-def _normaliser(language: str) -> Callable[[str], str]:
-    from whisper.normalizers import BasicTextNormalizer, EnglishTextNormalizer  # imports torch
-
-    if is_english(language):
-        return EnglishTextNormalizer()
-    return BasicTextNormalizer(split_letters=counts_characters(language))

@@ -115,7 +115,7 @@ def _judge(config: RunConfig) -> Finding:
     from omni_bench.accuracy.asr.weights.resolve import DownloadNeeded, resolve_judge
 
     try:
-        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.locale, download=False)
+        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.spoken, download=False)
     except DownloadNeeded as needed:
         return Finding(NOTE, "judge", str(needed))
     return Finding(OK, "judge", f"Whisper {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")

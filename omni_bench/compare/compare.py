@@ -222,6 +222,11 @@ def _notes(
                 f"Fewer requests a level than a GPU deserves (max({GPU_REQUESTS}, {GPU_REQUESTS_PER_SLOT} · c)): "
                 f"{', '.join(few)}."
             )
+    excluded = [_excluded(arm, levels) for arm in (before, after)]
+    if any(excluded):
+        notes.append(
+            f"The judge could not compare {excluded[0]} utterances before and {excluded[1]} after: texts without words."
+        )
     if accuracy.cross_talk_runs == 1:
         notes.append("Cross-talk was heard in one run of after; if it repeats in another it is a hard failure.")
     if is_text_alone(list(zip(before, after, strict=True))):
@@ -230,6 +235,11 @@ def _notes(
     elif guard.tripped is None:
         notes.append("Without audio lengths, a faster server cannot be told from one that says less.")
     return tuple(notes)
+
+
+def _excluded(arm: Sequence[RunView], levels: Sequence[Level]) -> int:
+    found = (view.accuracy for run in arm for level in levels if (view := run.level(level)) is not None)
+    return sum(accuracy.get("excluded") or 0 for accuracy in found if accuracy is not None)
 
 
 def _partial(effects: Mapping[str, Sequence[Mapping[Level, float | None]]], levels: Sequence[Level]) -> list[str]:

@@ -35,6 +35,7 @@ _ASR_KEYS = ("kind", "lead_silence_ms", "tail_silence_ms")
 _TARGET_VOLATILE = ("host", "label", "port", "python", "revision", "startup_timeout_s", "stop_timeout_s")
 _TARGET_VOLATILE += ("gpus", "probe")
 _HEALTH_VOLATILE = ("running", "status", "waiting", "uptime_s")
+_NORMALISER = "judge.normaliser"
 _HASH = re.compile(r"[0-9a-f]{40,64}")
 
 
@@ -64,6 +65,7 @@ def comparability_keys(run: Mapping[str, Any]) -> dict[str, Any]:
     keys["judge.name"] = judge["name"] if judge else None
     keys["judge.sha256"] = judge["sha256"] if judge else None
     if judge:
+        keys[_NORMALISER] = judge.get("normaliser", 1)
         asr = _group(provenance, "asr", AsrConfig)
         keys |= {f"asr.{name}": asr[f"asr.{name}"] for name in _ASR_KEYS}
     keys["hardware.server"] = hardware_name(run)
@@ -121,7 +123,8 @@ def schema_defaults() -> Mapping[str, Any]:
     nothing: Mapping[str, Any] = {"config": {}}
     groups = {"load": LoadConfig, "client": ClientConfig, "asr": AsrConfig, "slo": SloConfig}
     groups |= {"target": TargetConfig, "reference": ServerSettings}
-    return {key: value for name, schema in groups.items() for key, value in _group(nothing, name, schema).items()}
+    found = {key: value for name, schema in groups.items() for key, value in _group(nothing, name, schema).items()}
+    return found | {_NORMALISER: 1}
 
 
 def as_known_now(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

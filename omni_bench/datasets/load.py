@@ -29,7 +29,14 @@ class DatasetInfo:
 
 
 def open_source(config: DatasetConfig) -> PromptSource:
-    """Read the data set that ``config`` names. Raises DatasetError."""
+    """Read the data set that ``config`` names, its prompts in ``config.spoken``. Raises DatasetError."""
+    source = _open(config)
+    if config.language is None:
+        return source
+    return replace(source, take=lambda row: replace(source.take(row), language=config.spoken))
+
+
+def _open(config: DatasetConfig) -> PromptSource:
     if config.kind == "bundled":
         return read_bundled(config.name, config.locale, design=config.design)
     if config.kind == "seed_tts":

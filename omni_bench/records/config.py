@@ -74,6 +74,7 @@ class DatasetConfig:
         {"id": "id", "text": "text", "ref_text": "ref_text", "ref_audio": "ref_audio"}, "huggingface: column names"
     )
     locale: str = key("en", "language of the prompts; seed_tts: the folder below root")
+    language: Optional[str] = key(None, "language of the prompts where locale is the name of a folder; null: locale")
     design: bool = key(False, "bundled, seed_tts: send the fifth field of a row as the voice's description")
     min_words: int = key(5, "random: words per prompt, minimum")
     max_words: int = key(40, "random: words per prompt, maximum")
@@ -81,6 +82,11 @@ class DatasetConfig:
     shuffle: bool = key(True, "draw the prompts in random order")
     subset: Optional[int] = key(None, "use only this number of prompts, chosen by the seed")
     allow_repeats: bool = key(False, "send prompts again where a run needs more than the data set has")
+
+    @property
+    def spoken(self) -> str:
+        """The language of the prompts: ``language``, else ``locale``."""
+        return self.language or self.locale
 
 
 @dataclass

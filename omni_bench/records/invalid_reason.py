@@ -90,6 +90,12 @@ class Code(StrEnum):
         "{rate} {value:.1%} is above asr.wer_limit={limit:g} ({limit:.1%})",
         "Read wer_evidence.md.",
     )
+    NOTHING_COMPARED = (
+        "nothing_compared",
+        Blame.JUDGE,
+        "nothing was compared: none of {excluded} texts has words to compare with what was heard",
+        "Give it texts with words, or run without a judge (asr=none).",
+    )
     SOLO_FAILED = (
         "solo_failed",
         Blame.SERVER,

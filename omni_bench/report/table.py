@@ -8,7 +8,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from omni_bench.accuracy.wer import counts_characters
+from omni_bench.accuracy.written.normalise import counts_characters
+from omni_bench.errors import AccuracyError
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Metric, Part, Scope, Shown
 from omni_bench.records.level import is_open_loop, level_of
@@ -127,7 +128,10 @@ def by_characters(run: Mapping[str, Any]) -> bool:
     The rate is then a CER, also where run.json calls it ``wer``.
     """
     judged = any(level["accuracy"] for level in run["levels"])
-    return judged and "provenance" in run and counts_characters(run["provenance"]["prompts"]["locale"])
+    try:
+        return judged and "provenance" in run and counts_characters(run["provenance"]["prompts"]["locale"])
+    except AccuracyError:  # an older run, of a folder whose name is no language
+        return False
 
 
 def error_rate(run: Mapping[str, Any]) -> str:
@@ -216,13 +220,13 @@ def accuracy_table(run: Mapping[str, Any]) -> str:
     characters = by_characters(run)
     corpus = ("characters", "edits", "CER") if characters else ("words", "edits", "WER", "CER")
     each = ("CER mean", "CER median") if characters else ("WER mean", "WER median")
-    headers = (level_header(run), "utterances", *corpus, *each, "above 50 %", "forced")
+    headers = (level_header(run), "utterances", *corpus, *each, "above 50 %", "forced", "not compared")
     names = (() if characters else ("wer",)) + ("cer", "wer_mean", "wer_median")
     rows = []
     for level in run["levels"]:
         accuracy = level["accuracy"] or {}
         counts = [count(accuracy.get(name)) for name in ("utterances", "words", "edits")]
         rates = [percent(accuracy.get(name)) for name in names]
-        ends = [count(accuracy.get(name)) for name in ("above_50", "forced")]
+        ends = [count(accuracy.get(name)) for name in ("above_50", "forced", "excluded")]
         rows.append([str(level_of(level)), *counts, *rates, *ends])
     return markdown_table(headers, rows)

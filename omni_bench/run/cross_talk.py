@@ -10,7 +10,7 @@ from typing import Any
 from omni_bench.accuracy.cross_talk.check import CrossTalkHit, LevelCrossTalk, find_cross_talk
 from omni_bench.accuracy.cross_talk.pairs import Request
 from omni_bench.accuracy.cross_talk.score import Words
-from omni_bench.accuracy.wer import normalise_reference
+from omni_bench.accuracy.written.normalise import normalise_reference
 from omni_bench.datasets.bundled import bundled_texts
 from omni_bench.records.config import ChecksConfig
 from omni_bench.records.files import os_errors_as_store_errors

@@ -227,7 +227,9 @@ def judge_facts_again(
     ``prompts``: of :func:`prompts_again`.
     """
     facts = judge_facts(spec, verdicts, asr, checks)
-    same = stored is not None and all(stored.get(name) == facts[name] for name in ("sha256", "engine", "dtype"))
+    same = stored is not None and all(
+        stored.get(name) == facts[name] for name in ("sha256", "engine", "dtype", "normaliser")
+    )
     if facts["own_wer"] is None and same and stored is not None and stored.get("own_wer") and asr.own_error:
         facts |= {"own_wer": stored["own_wer"], "own_wer_reason": None}
     elif facts["own_wer"] is None and not prompts and asr.own_error:

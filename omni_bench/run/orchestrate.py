@@ -284,7 +284,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
     references = session.prepared.references
     session.progress.begin_judging(len(audible(everything)) + len(references), spec.name)
     try:
-        asr, language = session.config.asr, session.config.dataset.locale
+        asr, language = session.config.asr, session.config.dataset.spoken
         with signals.released():
             verdicts = judge_levels(everything, asr, spec, language, session.progress.judged, references)
             if session.config.checks.speaker_similarity:

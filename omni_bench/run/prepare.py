@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, check_language
 from omni_bench.accuracy.judge_error import Reference
+from omni_bench.accuracy.languages import check_scripts
 from omni_bench.datasets.load import load_prompts, prompts_sha256
-from omni_bench.errors import StoreError
+from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.open_plan import OpenPlanner
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import check_api_key
@@ -53,6 +54,8 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     check_speaker_encoder(config.checks)
     size = size_load(config.load)
     prompts = load_prompts(config.dataset, size.prompts)
+    if config.asr.kind != "none":
+        _check_written(prompts, config.dataset.spoken)
     planner = None
     if config.load.kind == RATE_SEARCH:
         planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
@@ -64,17 +67,28 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         prompts={prompt.id: prompt for prompt in prompts},
         prompts_facts={
             "dataset": config.dataset.name,
-            "locale": config.dataset.locale,
+            "locale": config.dataset.spoken,
             "count": len(prompts),
             "measured": measured,
             "warmup": len(prompts) - measured,
             "sha256": prompts_sha256(prompts, with_reference=config.client.send_reference),
         },
         plans=plans,
-        judge=find_judge(config.asr, config.dataset.locale, say),
+        judge=find_judge(config.asr, config.dataset.spoken, say),
         references=tuple(references_for(config.asr, prompts)),
         planner=planner,
     )
+
+
+def _check_written(prompts: Sequence[Prompt], language: str) -> None:
+    check_language(language)
+    try:
+        check_scripts([prompt.text for prompt in prompts], language)
+    except AccuracyError as error:
+        raise ConfigError(
+            f"dataset.language={language!r}: {error}; give the language that they are in (dataset.language, "
+            "dataset.locale), or asr=none to run without a judge"
+        ) from None
 
 
 def space_needed_bytes(requests: int) -> int:

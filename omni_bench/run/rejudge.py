@@ -91,7 +91,7 @@ def judge_again(
             f"{len(lost)} of {len(heard)} recordings of {folder.path} were not kept, such as that of "
             f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
         )
-    language = config.dataset.locale
+    language = config.dataset.spoken
     spec, transcriber = judge or (find_judge(config.asr, language, progress.say), transcribe)
     assert spec is not None
     prompts = prompts_again(config.dataset, run)

@@ -15,7 +15,8 @@ from typing import Any
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.cross_talk.null import SIGNIFICANT
 from omni_bench.accuracy.parity.verdict import TRANSCRIPT, LevelParity
-from omni_bench.accuracy.wer import CorpusScore, counts_characters
+from omni_bench.accuracy.wer import CorpusScore
+from omni_bench.accuracy.written.normalise import counts_characters
 from omni_bench.errors import (
     AccuracyError,
     ConfigError,
@@ -107,7 +108,9 @@ def client_late(facts: OpenLoop, budget_ms: float | None) -> InvalidReason | Non
 
 
 def wer_reasons(corpus: CorpusScore | None, wer_limit: float, language: str) -> Iterator[InvalidReason]:
-    """Where a language is compared by characters, the limit applies to the CER, and the text says CER."""
+    """A judge that could compare nothing makes no claim. By characters, the rate is a CER, and is so called."""
+    if corpus is not None and not corpus.words and corpus.excluded:
+        yield invalid(Code.NOTHING_COMPARED, excluded=corpus.excluded)
     if corpus is not None and corpus.wer is not None and corpus.wer > wer_limit:
         rate = "CER" if counts_characters(language) else "WER"
         yield invalid(Code.WER, rate=rate, value=corpus.wer, limit=wer_limit)

@@ -148,7 +148,7 @@ def level_record(
             lag_budget_ms=config.load.lag_budget_ms,
             accuracy=corpus,
             wer_limit=config.asr.wer_limit,
-            language=config.dataset.locale,
+            language=config.dataset.spoken,
             parity=parity,
             cross_talk=cross_talk,
         ),

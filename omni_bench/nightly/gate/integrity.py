@@ -29,13 +29,18 @@ def _level_case(level: StoredLevel, night_before: StoredRun | None) -> Integrity
     failures: list[InvalidReason] = []
     errors: list[InvalidReason] = []
     for reason in level.reasons:
-        (errors if reason.blame == Blame.CLIENT else failures).append(reason)
+        (errors if reason.blame in (Blame.CLIENT, Blame.JUDGE) else failures).append(reason)
     if not level.valid and not level.reasons:
         failures.append(invalid(Code.UNSTATED, what="level"))
     # a hand-made or foreign run.json may call a level valid whose requests failed
     if level.valid and (level.failed or level.faulty):
         failures.append(invalid(Code.CLAIMS_VALID, failed=level.failed or 0, faulty=level.faulty or 0))
     warnings = []
+    excluded = _count(level, "excluded")
+    if excluded and level.valid and not _count(level, "words"):  # of before it was a reason
+        errors.append(invalid(Code.NOTHING_COMPARED, excluded=excluded))
+    elif excluded:
+        warnings.append(f"the judge could not compare {excluded} of {level.requests} utterances: texts without words")
     hits = _count(level, "cross_talk_hits")
     if hits and level.valid:
         before = night_before.level(level.load) if night_before is not None else None

@@ -83,6 +83,8 @@ def _dataset(dataset: DatasetConfig) -> None:
         raise ConfigError("dataset.hf_id is needed for dataset=huggingface: a hub id, or a local arrow or parquet path")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.locale):
         raise ConfigError(f"dataset.locale={dataset.locale!r}: the name of a folder below the root, such as en or zh")
+    if dataset.language is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.language):
+        raise ConfigError(f"dataset.language={dataset.language!r}: the name or code of a language, such as en or zh-TW")
     if dataset.design and dataset.kind not in ("seed_tts", "bundled"):
         raise ConfigError(f"dataset.design=true is for the kinds seed_tts and bundled, not for {dataset.kind}")
     if not 1 <= dataset.min_words <= dataset.max_words <= MAX_WORDS:

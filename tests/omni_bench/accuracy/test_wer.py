@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from omni_bench.accuracy.wer import (
     alignment,
-    counts_characters,
-    normalise_reference,
-    normalise_transcript,
+    is_corrupted,
     score_corpus,
     score_utterance,
 )
@@ -50,11 +48,20 @@ def test_chinese_counts_characters_in_both_rates():
     assert (result.wer, result.cer, result.reference_words, result.reference_characters) == (0.25, 0.25, 4, 4)
 
 
-def test_a_reference_without_words_stays_out_of_the_corpus():
+def test_a_reference_without_words_has_no_rate_but_words_heard_there_count():
     empty = score("...", "anything at all")
-    assert (empty.wer, empty.cer, empty.reference_words, empty.edits) == (None, None, 0, 0)
+    assert (empty.wer, empty.cer, empty.reference_words, empty.edits) == (None, None, 0, 3)
     corpus = score_corpus("tiny.en", [empty, score("...", "", forced="failed"), score("a b c d", "a b c x")])
-    assert (corpus.utterances, corpus.excluded, corpus.forced, corpus.wer) == (1, 2, 0, 0.25)
+    assert (corpus.utterances, corpus.excluded, corpus.forced, corpus.wer) == (1, 2, 0, (3 + 1) / 4)
+    assert is_corrupted(empty)
+    assert is_corrupted(score("...", "")) is None
+
+
+def test_another_script_of_the_language_is_not_compared():
+    """Serbian is written in two: a judge that chose the other one says nothing about the server."""
+    heard = score("Dobar dan svima", "добар дан свима", "sr")
+    assert (heard.wer, heard.edits) == (None, 0)
+    assert score("Dobar dan svima", "dobar dan", "sr").wer == 1 / 3
 
 
 def test_the_corpus_rate_is_total_edits_over_total_words():
@@ -126,42 +133,3 @@ def test_both_sides_come_back_whole_and_the_edits_agree(text, heard):
     if score.reference_words:
         assert sum(len(one.reference.split()) for one in found if one.kind == "delete") == score.deletions
         assert sum(len(one.heard.split()) for one in found if one.kind == "insert") == score.insertions
-
-
-# --- which spellings count as the same words
-
-
-@pytest.mark.parametrize(
-    ("said", "heard"),
-    [
-        ("Mr. Smith doesn't like colour!", "mister smith does not like color"),
-        ("It costs $20, about twenty percent.", "it costs twenty dollars about 20%"),
-        ("We’re  here —\tnow.", "we are here now"),
-    ],
-)
-def test_english_variants_are_equal(said, heard):
-    assert normalise_reference(said, "en") == normalise_transcript(heard, "en-US")
-
-
-def test_chinese_is_compared_by_characters_without_punctuation():
-    assert normalise_reference("你好，世界！", "zh") == "你 好 世 界"
-    assert normalise_transcript("你好 世界", "zh-CN") == "你 好 世 界"
-    assert normalise_reference("我有３本书", "zh") == "我 有 3 本 书"
-    assert counts_characters("zh_CN")
-    assert not counts_characters("en")
-    assert not counts_characters("de")
-
-
-def test_other_languages_keep_their_diacritics():
-    assert normalise_reference("L'Été, c'est fini!", "fr") == "l été c est fini"
-
-
-def test_speech_in_parentheses_counts_in_the_reference_only():
-    assert normalise_reference("He (John) left.", "en") == "he john left"
-    assert normalise_transcript("(door slams) he left", "en") == "he left"
-
-
-@pytest.mark.parametrize("text", ["", "   ", "...", "—", "$ %", "🙂", "[music]"])
-@pytest.mark.parametrize("language", ["en", "zh", "fr"])
-def test_what_holds_no_words_is_empty(text, language):
-    assert normalise_reference(text, language) == ""

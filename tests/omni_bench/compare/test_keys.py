@@ -25,6 +25,7 @@ from omni_bench.errors import ComparabilityError
         ("client.max_new_tokens", 100, "client.max_new_tokens"),
         ("judge.sha256", "01" * 32, "judge.sha256"),
         ("judge.name", "base", "judge.name"),
+        ("judge.normaliser", 2, "judge.normaliser"),  # a run that names none is of the first
         ("hardware.cpu", "Slow CPU", "hardware.cpu"),
         ("hardware.cpu_cores", 4, "hardware.cpu_cores"),
         ("hardware.gpus", [{"name": "GPU", "memory_bytes": 1, "driver": "1"}], "hardware.gpus"),

@@ -134,3 +134,11 @@ def test_list_names_the_bundled_set_with_its_size():
     info = {(entry.name, entry.kind): entry for entry in list_datasets()}
     assert info["seed_tts_mini", "bundled"].prompts >= 200
     assert {kind for _, kind in info} == {"bundled", "seed_tts", "huggingface", "random"}
+
+
+def test_a_folder_of_another_name_has_a_language(tmp_path):
+    (tmp_path / "my-set").mkdir()
+    (tmp_path / "my-set" / "meta.lst").write_text("u1|||你好\n")
+    config = DatasetConfig(kind="seed_tts", root=str(tmp_path), locale="my-set", language="zh")
+    assert [prompt.language for prompt in load_prompts(config, 1)] == [config.spoken] == ["zh"]
+    assert load_prompts(replace(config, language=None), 1)[0].language == "my-set"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -100,7 +101,8 @@ def test_an_alignment_marks_what_went_wrong():
 
 
 def test_an_alignment_is_safe_in_a_table_cell():
-    assert alignment_markdown(score("five dollars and six dollars", "five dollars")) == r"\$5 ~~and \$6~~"
+    stored = replace(score("a", "a"), reference_normal="$5 and $6", hypothesis_normal="$5")  # of normaliser 1
+    assert alignment_markdown(stored) == r"\$5 ~~and \$6~~"
 
 
 @settings(max_examples=100)

@@ -182,6 +182,15 @@ def test_no_judge_is_an_error_before_anything_is_launched(config, tmp_path, targ
     assert target.started == 0 and list((tmp_path / "run").iterdir()) == []
 
 
+def test_texts_that_no_judge_can_compare_are_an_error_before_anything_is_launched(
+    config, tmp_path, target, load, judge
+):
+    config.asr.kind, config.dataset.language = "whisper", "hi"
+    with pytest.raises(ConfigError, match=r"dataset.language='hi': .* texts are not written in the language 'hi'"):
+        run(config, tmp_path / "run")
+    assert target.started == 0
+
+
 def test_too_few_prompts_are_an_error_before_anything_is_launched(config, tmp_path, target, load, judge):
     config.load.requests_per_level = 5000
     with pytest.raises(DatasetError, match="5004 prompts are needed"):

@@ -10,13 +10,22 @@ import pytest
 import run_factory as runs
 
 import omni_bench
+from omni_bench.accuracy.wer import score_corpus, score_utterance
 from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetError
 from omni_bench.metrics.level import Warmup, summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, next_steps, reasons_of
 from omni_bench.records.recording import CpuWait, LoopLag
 from omni_bench.run.parity import AloneInterrupted
-from omni_bench.run.validity import carried_over, client_lag, is_excused, level_reasons, problem_reasons, run_reasons
+from omni_bench.run.validity import (
+    carried_over,
+    client_lag,
+    is_excused,
+    level_reasons,
+    problem_reasons,
+    run_reasons,
+    wer_reasons,
+)
 
 
 def judged(timelines, faults=None, *, lag_budget_ms=None, **facts):
@@ -49,6 +58,15 @@ def test_a_lag_that_was_not_measured(lag_budget_ms, fails, reasons):
     """With completed requests and a budget the level is invalid; without a completed one there is nothing to doubt."""
     timeline = runs.failed_timeline("a") if fails else runs.timeline("a")
     assert judged([timeline], lag_budget_ms=lag_budget_ms) == reasons
+
+
+def test_a_judge_that_could_compare_nothing_makes_no_claim():
+    """Six texts in brackets, with the answers of other requests, were valid: nothing compared was nothing wrong."""
+    nothing = score_corpus("tiny.en", [score_utterance(f"r{i}", "...", "", "en") for i in range(6)])
+    (reason,) = wer_reasons(nothing, 0.15, "en")
+    assert (reason.code, reason.blame) == (Code.NOTHING_COMPARED, Blame.JUDGE) and "none of 6 texts" in reason.text
+    some = score_corpus("tiny.en", [score_utterance("a", "...", "", "en"), score_utterance("b", "yes", "yes", "en")])
+    assert list(wer_reasons(some, 0.15, "en")) == []
 
 
 def test_a_failed_warm_up_makes_the_level_invalid():

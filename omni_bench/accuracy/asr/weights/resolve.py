@@ -18,6 +18,7 @@ from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S
 from omni_bench.accuracy.asr.weights.files import download_weights, sha256_of_files, verify_sha256
 from omni_bench.accuracy.asr.weights.packages import find_installed_weights
 from omni_bench.accuracy.languages import is_english, whisper_language
+from omni_bench.accuracy.written.normalise import NORMALISER
 from omni_bench.errors import AccuracyError, ConfigError
 from reference_impl.settings import may_have_gpu
 
@@ -170,7 +171,10 @@ def check_language(language: str) -> None:
     try:
         whisper_language(language)
     except AccuracyError as error:
-        raise ConfigError(f"dataset.locale={language!r}: {error}; asr=none runs without a judge") from None
+        raise ConfigError(
+            f"dataset.locale={language!r}: {error}; where it is the name of a folder, dataset.language says the "
+            "language; asr=none runs without a judge"
+        ) from None
 
 
 def resolve_device(device: str) -> str:
@@ -222,6 +226,7 @@ def describe_judge(spec: JudgeSpec) -> dict[str, Any]:
         "dtype": "float16" if spec.device.startswith("cuda") else "float32",
         "context_s": spec.context_s,
         "engine": spec.engine,
+        "normaliser": NORMALISER,
         **{package.replace("-", "_"): metadata.version(package) for package in ENGINE_PACKAGES[spec.engine]},
     }
 

@@ -11,7 +11,7 @@ from reasons import because
 from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
 from omni_bench.records.invalid_reason import Code
 
-CLIENT = (Code.CLIENT_LAG, Code.CLIENT_LAG_UNKNOWN, Code.CLIENT_LATE)
+NOT_THE_SERVER = (Code.CLIENT_LAG, Code.CLIENT_LAG_UNKNOWN, Code.CLIENT_LATE, Code.NOTHING_COMPARED)
 HARD = (
     Code.INVALID_AUDIO,
     Code.REQUESTS_FAILED,
@@ -36,11 +36,22 @@ def test_what_the_server_did_is_a_hard_failure(code):
     assert failed(cases) and not not_measured(cases) and cases[1].failures == (reason,)
 
 
-@pytest.mark.parametrize("code", CLIENT)
-def test_what_the_client_did_is_no_measurement(code):
+@pytest.mark.parametrize("code", NOT_THE_SERVER)
+def test_what_client_or_judge_did_is_no_measurement(code):
     reason = because(code)
     cases = check_integrity(made.night(1, level_reasons=(reason,)), None)
     assert not_measured(cases) and not failed(cases) and cases[1].errors == (reason,)
+
+
+@pytest.mark.parametrize(("words", "measured"), [(0, False), (40, True)])
+def test_a_night_of_which_the_judge_compared_nothing_is_not_measured(words, measured):
+    """Such a night passed: a run of before it was a reason to be invalid calls itself valid."""
+    run = made.night(1)
+    accuracy = {"excluded": 32, "words": words}
+    cases = check_integrity(replace(run, levels=(replace(run.levels[0], accuracy=accuracy),)), None)
+    assert not_measured(cases) is not measured
+    assert [reason.code for reason in cases[1].errors] == ([] if measured else [Code.NOTHING_COMPARED])
+    assert any("32 of" in warning for warning in cases[1].warnings) is measured
 
 
 def test_an_interrupted_run_is_no_measurement():

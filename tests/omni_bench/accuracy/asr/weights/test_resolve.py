@@ -10,6 +10,7 @@ import whisper
 
 from omni_bench.accuracy.asr.weights import resolve
 from omni_bench.accuracy.asr.weights.packages import InstalledWeights
+from omni_bench.accuracy.written.normalise import NORMALISER
 from omni_bench.errors import AccuracyError, ConfigError
 
 
@@ -201,6 +202,7 @@ def test_provenance_is_json_with_the_hash_of_the_weights(world):
         "dtype": "float32",
         "context_s": 15.0,
         "engine": "whisper",
+        "normaliser": NORMALISER,
         "openai_whisper": metadata.version("openai-whisper"),
         "torch": metadata.version("torch"),
     }

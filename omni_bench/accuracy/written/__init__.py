@@ -1,0 +1,1 @@
+"""One form for text and transcript: characters, numbers, times, units, abbreviations, spelling."""

@@ -1,0 +1,381 @@
+"""English: numbers, money, times, dates, units, abbreviations, contractions and spelling, all as words.
+
+Spelling is American, by the list in whisper.normalizers (tysto.com/uk-us-spelling-list.html).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+from omni_bench.accuracy.written.english_numbers import (
+    ORDINAL_READINGS,
+    decade,
+    fraction,
+    money,
+    number,
+    ordinal,
+    roman,
+    time_of_day,
+    version,
+)
+from omni_bench.accuracy.written.readings import Place, place
+
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)?|\.\d+"
+_UNITS_PER = {"km/h": "kilometers per hour", "m/s": "meters per second", "mb/s": "megabytes per second"}
+_TOKEN = re.compile(
+    rf"""
+      (?P<money>[$£€¥₹]\s?(?P<amount>{_NUMBER})(?:\s?(?P<scale>thousand|million|billion|trillion|k|m|mn|bn|tn)\b)?)
+    | (?P<time>\d{{1,2}}:\d{{2}}(?!\d))
+    | (?P<fraction>(?<![\d/])\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
+    | (?P<version>\d+(?:\.\d+){{2,}})
+    | (?P<ordinal>\d[\d,]*(?:st|nd|rd|th)\b)
+    | (?P<decade>'?\d+0'?s\b)
+    | (?P<number>(?:(?<![\w)])-)?(?:{_NUMBER}))
+    | (?P<dotted>(?:[^\W\d_]\.)+[^\W\d_]\b\.?)
+    | (?P<per>(?:km/h|m/s|mb/s)\b)
+    | (?P<word>[^\W\d_]+(?:'[^\W\d_]+)*\.?)
+    | (?P<symbol>°\s?[cf]\b|[<>]=|[-=]>|[-.,/&%+=<>@\#°*×÷~^$£€¥₹'])
+    """,
+    re.VERBOSE,
+)
+
+_FILLERS = {"uh": "um", "um": "um", "uhm": "um", "er": "um", "erm": "um"}
+_FILLERS |= dict.fromkeys(("hm", "hmm", "hmmm", "mm", "mmm", "mhm"), "hmm")
+
+_ABBREVIATIONS = {
+    "mr": "mister",
+    "mrs": "missus|misses",
+    "ms": "miz|miss|ms",
+    "dr": "doctor|drive",
+    "st": "saint|street",
+    "vs": "versus",
+    "jr": "junior",
+    "sr": "senior|sister",
+    "prof": "professor",
+    "etc": "et cetera",
+    "approx": "approximately",
+    "dept": "department",
+    "assoc": "associate|association",
+    "asst": "assistant",
+    "ave": "avenue",
+    "blvd": "boulevard",
+    "rd": "road",
+    "capt": "captain",
+    "lt": "lieutenant",
+    "sgt": "sergeant",
+    "esq": "esquire",
+    "inc": "incorporated",
+    "ltd": "limited",
+    "mt": "mount",
+    "ft": "fort|feet|foot",
+    "okay": "okay|ok",
+    "ok": "okay|ok",
+    "alright": "all right",
+    "wanna": "want to|want a",
+    "gonna": "going to",
+    "gotta": "got to|got a",
+    "gimme": "give me",
+    "imma": "i am going to",
+    "cannot": "can not",
+    "cuz": "because",
+    "woulda": "would have",
+    "coulda": "could have",
+    "shoulda": "should have",
+    "eg": "for example",
+    "ie": "that is",
+}
+"""With or without a full stop."""
+_STOPPED = {
+    "no": "number",
+    "gen": "general",
+    "col": "colonel",
+    "sen": "senator",
+    "rep": "representative",
+    "gov": "governor",
+    "rev": "reverend",
+    "pres": "president",
+    "hon": "honorable",
+    "vol": "volume",
+    "fig": "figure",
+    "art": "article",
+    "sec": "section",
+    "co": "company",
+    "corp": "corporation",
+    "jan": "january",
+    "feb": "february",
+    "mar": "march",
+    "apr": "april",
+    "aug": "august",
+    "sep": "september",
+    "sept": "september",
+    "oct": "october",
+    "nov": "november",
+    "dec": "december",
+    "mon": "monday",
+    "tue": "tuesday",
+    "tues": "tuesday",
+    "wed": "wednesday",
+    "thu": "thursday",
+    "thurs": "thursday",
+    "fri": "friday",
+    "sat": "saturday",
+    "sun": "sunday",
+}
+"""Only with a full stop, which may also end a sentence: they are words of their own too."""
+_MONTHS = frozenset(
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ]
+)
+_UNITS = {
+    "km": "kilometers|kilometer",
+    "cm": "centimeters|centimeter",
+    "mm": "millimeters|millimeter",
+    "m": "meters|meter|million",
+    "mi": "miles|mile",
+    "ft": "feet|foot",
+    "yd": "yards|yard",
+    "kg": "kilograms|kilogram|kilos|kilo",
+    "g": "grams|gram",
+    "mg": "milligrams|milligram",
+    "lb": "pounds|pound",
+    "lbs": "pounds|pound",
+    "oz": "ounces|ounce",
+    "l": "liters|liter",
+    "ml": "milliliters|milliliter",
+    "h": "hours|hour",
+    "hr": "hours|hour",
+    "hrs": "hours|hour",
+    "min": "minutes|minute",
+    "mins": "minutes|minute",
+    "sec": "seconds|second",
+    "secs": "seconds|second",
+    "s": "seconds|second",
+    "ms": "milliseconds|millisecond",
+    "hz": "hertz",
+    "khz": "kilohertz",
+    "mhz": "megahertz",
+    "ghz": "gigahertz",
+    "kb": "kilobytes|kilobyte",
+    "mb": "megabytes|megabyte",
+    "gb": "gigabytes|gigabyte",
+    "tb": "terabytes|terabyte",
+    "w": "watts|watt",
+    "kw": "kilowatts|kilowatt",
+    "kwh": "kilowatt hours|kilowatt hour",
+    "v": "volts|volt",
+    "mph": "miles per hour",
+    "kph": "kilometers per hour",
+    "db": "decibels|decibel",
+    "k": "thousand",
+    "bn": "billion",
+    "x": "times",
+}
+"""Only after a number."""
+_SYMBOLS = {
+    "&": "and|ampersand",
+    "%": "percent",
+    "+": "plus|and|",
+    "=": "equals|is|is equal to|equal to",
+    "<": "less than|is less than|smaller than|is smaller than",
+    ">": "greater than|is greater than|more than|is more than|larger than",
+    "<=": "less than or equal to|is less than or equal to|at most",
+    ">=": "greater than or equal to|is greater than or equal to|at least",
+    "->": "|to|arrow",
+    "=>": "|to|arrow",
+    "@": "at",
+    "#": "number|hash|hashtag|",
+    "°": "degrees|degree",
+    "×": "times|by|x",
+    "÷": "divided by",
+    "/": "|slash|or|per|over|and",
+    "-": "|to|dash|hyphen|minus",
+    ".": "|dot|point",
+    "*": "|times|star|asterisk",
+    "~": "|about|approximately|tilde",
+    "^": "|to the power of",
+    "$": "dollar|dollars|",
+    "£": "pound|pounds|",
+    "€": "euro|euros|",
+    "¥": "yen|",
+    "₹": "rupees|rupee|",
+}
+_CONTRACTIONS = {
+    "won't": "will not",
+    "shan't": "shall not",
+    "can't": "can not",
+    "ain't": "aint|is not|am not|are not",
+    "let's": "let us",
+    "y'all": "you all",
+    "ma'am": "madam|mam|maam",
+    "'em": "them",
+    "o'clock": "oclock|",
+    "i'ma": "i am going to",
+}
+_ENDINGS = {"n't": "not", "'re": "are", "'ll": "will|shall", "'ve": "have", "'m": "am", "'d": "would|had|did"}
+_IS = frozenset(
+    [
+        "he",
+        "she",
+        "it",
+        "that",
+        "this",
+        "what",
+        "who",
+        "where",
+        "there",
+        "here",
+        "how",
+        "when",
+        "why",
+        "everything",
+        "one",
+    ]
+)
+
+
+def english_places(text: str) -> list[Place]:
+    """The places of a text of :func:`.characters.visible`."""
+    tokens = list(_TOKEN.finditer(_plain(text)))
+    found: list[Place] = []
+    for index, match in enumerate(tokens):
+        found += _read(match, tokens[index - 1] if index else None)
+    return _in_context(found)
+
+
+def _plain(text: str) -> str:
+    """Lower-case letters without diacritics. Roman numerals are marked before their case is lost."""
+    additional = _additional_diacritics()
+    text = "".join(additional.get(character, character) for character in text.replace("_", " "))
+    bare = "".join(one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one) != "Mn")
+    return re.sub(r"\b(?=[IVX]{2})(X{0,3})(IX|IV|V?I{0,3})\b(?!')", lambda match: f"{match[0]}_", bare).lower()
+
+
+@lru_cache(maxsize=1)
+def _additional_diacritics() -> dict[str, str]:
+    from whisper.normalizers.basic import ADDITIONAL_DIACRITICS  # imports torch
+
+    return ADDITIONAL_DIACRITICS
+
+
+@lru_cache(maxsize=1)
+def _american() -> dict[str, str]:
+    from whisper.normalizers.english import EnglishSpellingNormalizer
+
+    return EnglishSpellingNormalizer().mapping
+
+
+def _spelled(word: str) -> str:
+    return _american().get(word, word)
+
+
+def _readings(listed: str) -> Place:
+    return place(*(" ".join(map(_spelled, reading.split())) for reading in listed.split("|")))
+
+
+def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]:
+    kind, said = match.lastgroup, match[0]
+    text, start = match.string, match.start()
+    if match["money"]:
+        yield money(said[0], match["amount"].replace(",", ""), match["scale"])
+    elif kind == "time":
+        yield time_of_day(*map(int, said.split(":")))
+    elif kind == "fraction":
+        yield fraction(*map(int, re.split("[/⁄]", said)))
+    elif kind == "version":
+        yield version(said)
+    elif kind == "ordinal":
+        yield ordinal(re.sub(r"\D", "", said))
+    elif kind == "decade":
+        yield decade(re.sub(r"\D", "", said))
+    elif kind == "number":
+        yield number(said.replace(",", ""), grouped="," in said)
+    elif kind == "dotted":
+        yield _word(said.replace(".", ""), stopped=False)
+    elif kind == "per":
+        yield _readings(_UNITS_PER[said])
+    elif kind == "symbol":
+        yield from _symbol(said, text, start)
+    else:
+        after_number = before is not None and before.lastgroup in ("number", "fraction") and start - before.end() <= 1
+        stopped, word = said.endswith("."), said.removesuffix(".")
+        if word in _UNITS and after_number:
+            yield _readings(f"{_UNITS[word]}|{word}")
+        elif text[match.end() : match.end() + 1] == "_":
+            yield roman(word)
+        else:
+            yield _word(word, stopped)
+            if stopped and text[match.end() : match.end() + 1].isalnum():
+                yield _readings(_SYMBOLS["."])  # an address, or a full stop without a space
+
+
+def _symbol(said: str, text: str, start: int) -> Iterator[Place]:
+    if said in ",'":
+        return
+    if said[0] == "°" and len(said) > 1:
+        scale = "celsius" if said[-1] == "c" else "fahrenheit"
+        yield place(f"degrees {scale}", "degrees", f"degrees {said[-1]}", f"degree {scale}", scale)
+        return
+    inside = text[start - 1 : start].isalnum() and text[start + 1 : start + 2].isalnum()
+    if said in "-./*" and not inside:
+        return
+    yield _readings(_SYMBOLS[said])
+
+
+def _word(word: str, stopped: bool) -> Place:
+    if word in _FILLERS:
+        return place(_FILLERS[word], "")
+    if word in _ABBREVIATIONS:
+        return _readings(f"{_ABBREVIATIONS[word]}|{word}")
+    if word in _STOPPED:
+        return _readings(f"{word}|{_STOPPED[word]}" if stopped else word)
+    if word in _CONTRACTIONS:
+        return _readings(f"{_CONTRACTIONS[word]}|{word.replace(chr(39), '')}")
+    for ending, listed in _ENDINGS.items():
+        if word.endswith(ending) and len(word) > len(ending):
+            base = word.removesuffix(ending)
+            return place(*(f"{base} {one}" for one in listed.split("|")), word.replace("'", ""))
+    if word.endswith("'s"):
+        base = _spelled(word[:-2])
+        readings = [f"{base} is", f"{base} has"], [f"{base}s"]
+        first, then = readings if base in _IS else readings[::-1]
+        return place(*first, *then, f"{base} s")
+    return place(_spelled(word.replace("'", "")))
+
+
+def _in_context(places: list[Place]) -> list[Place]:
+    """What depends on the neighbours: "a hundred" and "and" in numbers, ordinals in dates, "a" beside a fraction."""
+    found = list(places)
+    for index, readings in enumerate(places):
+        word = readings[0]
+        before = places[index - 1][0] if index else ()
+        after = places[index + 1][0] if index + 1 < len(places) else ()
+        if (
+            word == ("a",)
+            and after[:1]
+            and after[0] in ("hundred", "thousand", "million", "billion", "half", "quarter")
+        ):
+            found[index] = place("one", "a", "")
+        elif word == ("and",) and before[-1:] and before[-1] in ("hundred", "thousand", "million"):
+            found[index] = place("", "and")
+        elif (
+            word == ("and",) and before[-1:] and before[-1] in ("dollars", "pounds", "euros", "dollar", "pound", "euro")
+        ):
+            found[index] = place("and", "")
+        elif readings in ORDINAL_READINGS and {*before[-1:], *after[:1]} & _MONTHS:
+            found[index] = (*readings, *ORDINAL_READINGS[readings])
+    return found

@@ -1,0 +1,195 @@
+"""The ways to say a written English number: as a quantity, a year, a time, money, or digit by digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from num2words import num2words
+
+from omni_bench.accuracy.written.readings import Place, place
+
+_CURRENCIES = {
+    "$": ("dollar", "dollars", "cents"),
+    "£": ("pound", "pounds", "pence"),
+    "€": ("euro", "euros", "cents"),
+    "¥": ("yen", "yen", "sen"),
+    "₹": ("rupee", "rupees", "paise"),
+}
+_SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "tn": "trillion"}
+_LONGEST_QUANTITY = 15  # digits; longer ones are read one by one
+_FRACTIONS = {(1, 2): ("half", "a half"), (1, 4): ("quarter", "a quarter", "one quarter"), (3, 4): ("three quarters",)}
+
+
+def cardinal(number: int) -> str:
+    """As :func:`num2words.num2words`, without "and", commas and hyphens."""
+    return _plain(num2words(number))
+
+
+def ordinal(digits: str) -> Place:
+    """21st: twenty first."""
+    return place(_ordinal(int(digits)) if len(digits) <= _LONGEST_QUANTITY else _spelled(digits))
+
+
+def number(written: str, *, grouped: bool = False) -> Place:
+    """A whole or decimal number without commas, or a negative one; ``grouped``: it had commas, so it is a quantity."""
+    if written.startswith("-"):
+        said = [" ".join(reading) for reading in number(written[1:], grouped=grouped)]
+        return place(*(f"{sign} {one}" for sign in ("minus", "negative") for one in said))
+    if "." in written:
+        return place(*_decimal(*written.split(".")))
+    return place(*_whole(written, grouped=grouped))
+
+
+def version(written: str) -> Place:
+    """3.14.1, or an address: numbers with "point" or "dot" between them."""
+    parts = [cardinal(int(part)) if len(part) <= _LONGEST_QUANTITY else _spelled(part) for part in written.split(".")]
+    digits = [_spelled(part) for part in written.split(".")]
+    return place(*(word.join(one) for one in (parts, digits) for word in (" point ", " dot ", " ")))
+
+
+def time_of_day(hour: int, minute: int) -> Place:
+    """10:30: "ten thirty", "half past ten"; 10:00: "ten", "ten oclock"."""
+    name, following = cardinal(hour), cardinal(hour % 12 + 1)
+    if not minute:
+        return place(name, f"{name} oclock", f"{name} hundred", f"{name} hundred hours", f"{name} zero zero")
+    said = cardinal(minute)
+    readings = [f"{name} {said}"]
+    if minute < 10:
+        readings = [f"{name} oh {said}", f"{name} zero {said}", f"{name} {said}"]
+    past = {15: "quarter", 30: "half"}.get(minute, said)
+    readings += [f"{past} past {name}", f"a {past} past {name}", f"{said} minutes past {name}"]
+    if minute > 30:
+        left = {15: "quarter"}.get(60 - minute, cardinal(60 - minute))
+        readings += [f"{left} to {following}", f"a {left} to {following}"]
+    return place(*readings)
+
+
+def fraction(above: int, below: int) -> Place:
+    """1/2: "one half", "a half", "half"; "and" before it where a whole number stands there."""
+    readings = list(_FRACTIONS.get((above, below), ()))
+    if below > 1:
+        part = {2: "half", 4: "fourth"}.get(below, _ordinal(below))
+        parts = "halves" if below == 2 else f"{part}s"
+        readings = [f"{cardinal(above)} {part if above == 1 else parts}", *readings]
+        readings += [f"a {part}"] if above == 1 else []
+        readings += [f"and {reading}" for reading in readings]
+    apart = (f"{cardinal(above)} {word} {cardinal(below)}" for word in ("over", "slash", "out of", "of", ""))
+    return place(*readings, *apart)
+
+
+def money(sign: str, amount: str, scale: str | None) -> Place:
+    """$2.50, £40000, €1.5 million."""
+    one, many, small = _CURRENCIES[sign]
+    whole, _, rest = amount.partition(".")
+    if scale:
+        said = [" ".join(reading) for reading in number(amount)]
+        return place(*(f"{reading} {_SCALES.get(scale, scale)} {unit}" for reading in said for unit in (many, one)))
+    quantities = list(_whole(whole or "0", grouped=True))
+    if not rest.strip("0"):
+        units = (one, many) if whole == "1" else (many, one)
+        return place(
+            *(f"{said} {unit}" for said in quantities for unit in units), *(["a " + one] if whole == "1" else [])
+        )
+    cents = cardinal(int(rest.ljust(2, "0")[:2]))
+    unit = one if whole == "1" else many
+    readings = [f"{quantities[0]} {unit} and {cents} {small}", f"{quantities[0]} {unit} {cents} {small}"]
+    readings += [f"{quantities[0]} {unit} {cents}", f"{quantities[0]} {unit} and {cents}", f"{quantities[0]} {cents}"]
+    readings += [f"{reading} {many}" for reading in _decimal(whole, rest)]
+    return place(*([f"{cents} {small}"] if not whole.strip("0") else []), *readings)
+
+
+def decade(digits: str) -> Place:
+    """1990s: nineteen nineties; 80s: eighties."""
+    readings = [" ".join([*said.split()[:-1], _plural(said.split()[-1])]) for said in _whole(digits)]
+    return place(*readings)
+
+
+def roman(written: str) -> Place:
+    """A numeral of two or more letters, as in Henry VIII, World War II and Chapter IV; or the letters themselves."""
+    values = [{"i": 1, "v": 5, "x": 10}[letter] for letter in written]
+    total = sum(-one if one < two else one for one, two in zip(values, [*values[1:], 0], strict=True))
+    return place(cardinal(total), f"the {_ordinal(total)}", _ordinal(total), written)
+
+
+def _whole(digits: str, *, grouped: bool = False) -> Iterator[str]:
+    """Readings of a whole number, the likeliest first: four digits from 1100 on are a year."""
+    value = int(digits)
+    leading_zero = len(digits) > 1 and digits[0] == "0"
+    if len(digits) > _LONGEST_QUANTITY or leading_zero:
+        yield from _one_by_one(digits)
+        if leading_zero and len(digits) <= _LONGEST_QUANTITY:
+            yield cardinal(value)
+        return
+    year = _plain(num2words(value, to="year")) if 1000 <= value <= 9999 else None
+    if year is not None and not grouped and value >= 1100 and not 2000 <= value <= 2009:
+        yield year
+    yield cardinal(value)
+    if year is not None:
+        yield year
+    if value == 0:
+        yield from ("oh", "o", "nil", "nought")
+    if 100 <= value <= 199:
+        yield "a " + cardinal(value).removeprefix("one ")
+    if 1000 <= value <= 9999:
+        high, low = divmod(value, 100)
+        yield f"{cardinal(high)} hundred {cardinal(low) if low else ''}"
+        yield f"{cardinal(high)} {cardinal(low) if low > 9 else 'oh ' + cardinal(low)}"
+    if 100 <= value <= 999 and value % 100:
+        high, low = divmod(value, 100)
+        yield f"{cardinal(high)} {cardinal(low) if low > 9 else 'oh ' + cardinal(low)}"
+    for unit, name in ((10**9, "billion"), (10**6, "million"), (10**3, "thousand")):
+        if value > unit and value % (unit // 10) == 0 and value % unit:
+            yield from (f"{one} {name}" for one in _decimal(str(value // unit), str(value % unit // (unit // 10))))
+    if len(digits) > 1:
+        yield from _one_by_one(digits)
+
+
+def _decimal(whole: str, rest: str) -> Iterator[str]:
+    """3.14: three point one four; 2.5: two and a half."""
+    named = [cardinal(int(whole)), *(("",) if not int(whole) else ())] if whole else ["zero", ""]
+    for name in named:
+        for zero in ("zero", "oh"):
+            yield f"{name} point {_spelled(rest, zero)}"
+        if len(rest) == 2 and rest[0] != "0":
+            yield f"{name} point {cardinal(int(rest))}"
+        for ending, part in (("5", "a half"), ("25", "a quarter"), ("75", "three quarters")):
+            if rest == ending:
+                yield f"{name} and {part}" if name not in ("", "zero") else part
+
+
+def _one_by_one(digits: str) -> Iterator[str]:
+    for zero in ("zero", "oh"):
+        yield _spelled(digits, zero)
+        for pair in (0, 1, 2):
+            if pair + 1 < len(digits) and digits[pair] == digits[pair + 1]:
+                said = [_spelled(one, zero) for one in digits]
+                yield " ".join([*said[:pair], "double", said[pair], *said[pair + 2 :]])
+
+
+def _spelled(digits: str, zero: str = "zero") -> str:
+    return " ".join(zero if digit == "0" else cardinal(int(digit)) for digit in digits)
+
+
+def _ordinal(value: int) -> str:
+    return _plain(num2words(value, to="ordinal"))
+
+
+def _plural(word: str) -> str:
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith("x") else f"{word}s"
+
+
+def _plain(said: str) -> str:
+    return " ".join(_without_and(said.replace("-", " ").replace(",", " ").split()))
+
+
+def _without_and(words: Iterable[str]) -> Iterator[str]:
+    return (word for word in words if word != "and")
+
+
+ORDINAL_READINGS: dict[Place, Place] = {
+    number(str(day)): place(_ordinal(day), f"the {_ordinal(day)}", f"{_ordinal(day)} of", f"the {_ordinal(day)} of")
+    for day in range(1, 32)
+}
+"""Of the days of a month: "June 3" is read "June third"."""

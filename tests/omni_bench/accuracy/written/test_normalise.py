@@ -1,0 +1,149 @@
+"""One form for text and transcript: what is written otherwise is no error, what is said otherwise is."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omni_bench.accuracy.wer import score_utterance
+from omni_bench.accuracy.written.normalise import counts_characters, normalise_reference, normalise_transcript
+
+# Pairs of the same speech in two written forms. From issue 15's cases judging/02_numbers, 02_texts, 11_chars and 12_zh
+# (coval-ai 218, whisper_normalizer 5, swift-transformers 359, read-aloud 425, whisper 2849, whisper.cpp 1450).
+ENGLISH = """
+He was born on the twenty-first of May. | He was born on the 21st of May.
+June third, eighteen seventy-one. | June 3, 1871.
+The third of June. | 3 June.
+It is ten o'clock. | It is 10 o'clock.
+Meet me at 10:00 AM. | Meet me at ten a.m.
+Meet me at ten thirty AM. | Meet me at 10:30 AM.
+half past ten, a quarter to eleven | 10:30, 10:45
+Call nine one nine, six nine six. | Call 919-696.
+It costs forty thousand dollars. | It costs $40,000.
+It costs two dollars and fifty cents. | It costs $2.50.
+one and a half million pounds | £1.5 million
+That is fifty per cent. | That is 50%.
+In two thousand and twenty four. | In 2024.
+nineteen oh five | 1905
+the nineteen nineties and the eighties | the 1990s and the '80s
+Mr. Smith and Dr. Jones, vs. Mrs. Brown. | Mister Smith and Doctor Jones versus Missus Brown.
+St. Peter lives on Main St. | Saint Peter lives on Main Street.
+I'll go, you're late, won't they've. | I will go, you are late, will not they have.
+He's gone, let's go | He has gone, let us go
+The e-mail is on-line, co-operate. | The email is online, cooperate.
+The colour of the theatre's catalogue. | The color of the theater's catalog.
+replace the ts in tim's | replace the t's in tim's
+U.S.A. and U.K. and NASA, e.g. now | USA and UK and nasa, for example now
+OK, okay. | Okay, OK.
+The score was three to oh. | The score was 3 to 0.
+It is 5 km away & 3 cm long. | It is five kilometres away and three centimeters long.
+a 20mm lens at 5 km/h | a twenty millimeter lens at five kilometers per hour
+it is 20°C | it is twenty degrees celsius
+half past two and a quarter | 1/2 past 2 and 1/4
+two and a half miles | 2½ miles
+two and a half miles | 2.5 miles
+We spoke [quietly] at home (today). | We spoke quietly at home today.
+If x < 5 and y > 3 then stop. | If x is less than 5 and y is greater than 3 then stop.
+um, well, hmm | well
+café naïve résumé | cafe naive resume
+a hundred and one dalmatians | 101 dalmatians
+ten, twenty, thirty. | 10, 20, 30.
+one, two, three, four, five | 1 2 3 4 5
+double oh seven | 007
+minus ten degrees | -10 degrees
+Henry the eighth and World War two | Henry VIII and World War II
+version three point fourteen point one | version 3.14.1
+see example dot com | see example.com
+wait <break time="1s"/> here | wait here
+The train\u200b leaves\ufeff at\u2060 noon\u200e. | The train leaves at noon.
+The pre\u00adrequi\u00adsites are here. | The prerequisites are here.
+Don`t go, it´s late, we′re here. | Don't go, it's late, we're here.
+"""
+OTHERS = """
+zh | 我有3个苹果。 | 我有三个苹果。
+zh | 这是简体中文，请说话。 | 這是簡體中文，請說話。
+zh | 他說著話 | 他说着话
+zh | 今天是2024年5月1日。 | 今天是二零二四年五月一日。
+zh | 价格是50%。 | 价格是百分之五十。
+zh | 一共20350元，2公斤，3.14 | 一共二万零三百五十元，两公斤，三点一四
+zh | 10:30开会 | 十点半开会
+yue | 我哋有3個 | 我哋有三个
+zh | ＡＢＣ１２３ | abc一二三
+ja | 私は3人います | 私は三人います
+hi | क्‍षमा ५ | क्षमा 5
+ar | كَتَبَ الوَلَدُ | كتب الولد
+he | שָׁלוֹם עֲלֵיכֶם | שלום עליכם
+de | Die Straße ist groß, 1.250,50 | die strasse ist gross, 1250,50
+de | Es sind 24 Leute, 50 %. | Es sind vierundzwanzig Leute, fünfzig Prozent.
+fr | l’année 1994 | l'année mille neuf cent quatre-vingt-quatorze
+ko | 집에 가고 싶다 | 집에가고싶다
+vi | Tôi là người Việt | To\u0302i la\u0300 ngu\u031bo\u031b\u0300i Vie\u0323\u0302t
+tr | İSTANBUL GÜZEL, ISPARTA | istanbul güzel, ısparta
+ru | ещё 5 | еще пять
+"""
+
+
+def _rows(table):
+    return [tuple(part.strip(" ") for part in line.split("|")) for line in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("text", "heard"), _rows(ENGLISH))
+def test_english_forms_of_the_same_speech_are_equal(text, heard):
+    for one, other in ((text, heard), (heard, text)):
+        score = score_utterance("r", one, other, "en-GB")
+        assert (score.wer, score.reference_normal) == (0.0, score.hypothesis_normal)
+
+
+@pytest.mark.parametrize(("language", "text", "heard"), _rows(OTHERS))
+def test_forms_of_other_languages_are_equal(language, text, heard):
+    for one, other in ((text, heard), (heard, text)):
+        score = score_utterance("r", one, other, language)
+        assert (score.wer, score.reference_normal) == (0.0, score.hypothesis_normal)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "heard", "edits"),
+    [
+        ("en", "It costs $2.50.", "It costs $3.50.", 1),
+        ("en", "on June 3", "on June fourth", 1),
+        ("en", "chapter 3", "chapter third", 1),
+        ("en", "minus ten degrees", "ten degrees", 1),
+        ("en", "If x < 5 then stop", "If x then stop", 3),
+        ("en", "I saw eighteen seventy-one", "I saw one thousand eight hundred and seventy-one", 4),
+        ("en", "[quietly]", "Thank you.", 2),
+        ("en", "Hmm.", "", 1),
+        ("en", "in 2024", "in 2025", 1),
+        ("zh", "我有3个", "我有四个", 1),
+        ("hi", "प्राचीन किताब", "प्रचन कोताबे", 2),
+        ("th", "น้ำท่วม", "นำทวม", 2),
+        ("fr", "été", "ete", 1),
+    ],
+)
+def test_what_is_said_otherwise_counts(language, text, heard, edits):
+    assert score_utterance("r", text, heard, language).edits == edits
+
+
+def test_a_remark_of_the_judge_is_no_speech_unless_the_text_says_it():
+    assert normalise_transcript("[Music] (door slams) he left", "en") == "he left"
+    assert score_utterance("r", "he left quietly", "he left (quietly)", "en").wer == 0
+    assert normalise_reference("He (John) left.", "en") == "he john left"
+
+
+def test_some_languages_are_compared_by_characters():
+    assert normalise_reference("你好，世界！", "zh") == "你 好 世 界"
+    assert [counts_characters(name) for name in ("zh_CN", "km", "en", "de")] == [True, True, False, False]
+    assert normalise_reference("L'Été, c'est fini!", "fr") == "l été c est fini"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "...", "—", "🙂", "\u200b", "<break/>", "……！"])
+@pytest.mark.parametrize("language", ["en", "zh", "fr"])
+def test_what_holds_no_words_is_empty(text, language):
+    assert normalise_reference(text, language) == ""
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.text(max_size=40) | st.text("0123456789.,:/$%-'aIVXst []", max_size=25),
+    st.sampled_from(["en", "zh", "de", "ja", "tr"]),
+)
+def test_any_text_equals_itself(text, language):
+    assert score_utterance("r", text, text.translate(str.maketrans("()[]*", "     ")), language).edits == 0
