@@ -15,6 +15,7 @@ from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.drawing import drawn
 from omni_bench.terminal import say
 
 MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
@@ -49,12 +50,15 @@ def write_comparison(
     profiles: tuple[RunProfile | None, RunProfile | None],
 ) -> Path:
     """Write compare.md, compare.json and plots/*.png; the path of compare.md. Raises StoreError."""
-    from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
+
+    def draw() -> list[Path]:
+        from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
+
+        return draw_comparison(comparison, before, after, folder / PLOTS_NAME)
 
     document = json_bytes(to_document(comparison), JSON_NAME, indent=2) + b"\n"
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
-    images = draw_comparison(comparison, before, after, folder / PLOTS_NAME)
-    pictures = [f"{PLOTS_NAME}/{path.name}" for path in images]
+    pictures = [f"{PLOTS_NAME}/{path.name}" for path in drawn(draw, str(folder))]
     text = render_comparison(comparison, pictures, command, profiles)
     write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
     return folder / MARKDOWN_NAME

@@ -15,6 +15,7 @@ from omni_bench.nightly.history.load import load_records
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import trends
 from omni_bench.report.console import TerminalConsole
+from omni_bench.report.drawing import drawn
 from omni_bench.terminal import say
 
 PLAIN_WIDTH = 180
@@ -57,9 +58,13 @@ def _show(history: History, series: str, out: Path | None) -> None:
     for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs)):
         console.print(Text(line), soft_wrap=True)
     if out is not None and found:
-        from omni_bench.nightly.history.plots import draw_trends  # matplotlib takes seconds to import
 
-        for path in draw_trends(runs, found, out, baseline):
+        def draw() -> list[Path]:
+            from omni_bench.nightly.history.plots import draw_trends  # matplotlib takes seconds to import
+
+            return draw_trends(runs, found, out, baseline)
+
+        for path in drawn(draw, f"series {series}"):
             console.print(Text(str(path)), soft_wrap=True)
     console.print()
 

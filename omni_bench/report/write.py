@@ -9,6 +9,7 @@ from typing import Any
 from omni_bench.records.files import write_atomically
 from omni_bench.records.level import Level, level_of
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.drawing import drawn
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.markdown import render_report
 
@@ -17,8 +18,8 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     """Write report.md, wer_evidence.md and plots/*.png of a finished run anew; the path of report.md.
 
     Reads run.json, requests.jsonl, utterances.jsonl and parity.jsonl. With ``plots`` false none are drawn, and
-    those that are there are left alone and linked. Raises StoreError: not a run, an unfinished
-    run, another schema version, a disk that cannot be written.
+    those that are there are left alone and linked; where drawing fails there are none. Raises StoreError: not a run,
+    an unfinished run, another schema version, a disk that cannot be written.
     """
     folder = run_dir if isinstance(run_dir, RunFolder) else RunFolder.open(run_dir)
     run = folder.read_run()
@@ -26,13 +27,17 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     utterances = folder.read_utterances()
     hits = folder.read_lines(folder.cross_talk_jsonl)
     warmup = folder.read_lines(folder.warmup_jsonl)
-    if plots and run["levels"]:
+
+    def draw() -> list[Path]:
         from omni_bench.report.cross_talk_plot import draw_cross_talk
         from omni_bench.report.plots import draw_plots  # matplotlib takes seconds to import
 
         draw_plots(run, folder.plots_dir)
         draw_cross_talk(run, hits, _in_flight_ns([*requests, *warmup]), folder.plots_dir)
-    images = sorted(folder.plots_dir.glob("*.png")) if folder.plots_dir.is_dir() else []
+        return sorted(folder.plots_dir.glob("*.png"))
+
+    wanted = plots and run["levels"]
+    images = drawn(draw, str(folder.path)) if wanted else sorted(folder.plots_dir.glob("*.png"))
     parity = folder.read_lines(folder.parity_jsonl)
     pictures = [f"plots/{path.name}" for path in images]
     report = render_report(run, utterances, requests, pictures, parity, hits, folder.read_profile())

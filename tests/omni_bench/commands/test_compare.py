@@ -29,6 +29,17 @@ def test_a_regression_exits_with_1_and_writes_everything(make, tmp_path, capsys)
     assert sorted(path.name for path in (out / "plots").iterdir()) == ["before_after.png", "e2el_over_audio.png"]
 
 
+def test_a_plot_that_cannot_be_drawn_costs_no_comparison(make, tmp_path, capsys, monkeypatch):
+    def fails(*_):
+        raise ValueError("no such backend")
+
+    monkeypatch.setattr("omni_bench.compare.plots.draw_comparison", fails)
+    out = tmp_path / "out"
+    assert main(["compare", str(make.folder("a")), str(make.folder("b", started=1)), "--out", str(out)]) == 0
+    assert "plots/" not in (out / "compare.md").read_text() and (out / "compare.json").is_file()
+    assert "no plots, as drawing failed: ValueError: no such backend" in capsys.readouterr().err
+
+
 def test_single_runs_exit_with_0(make, capsys):
     arguments = ["compare", str(make.folder("a")), str(make.folder("b", slower=3.0, started=1))]
     assert main(arguments) == 0

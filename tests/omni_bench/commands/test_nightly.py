@@ -66,6 +66,8 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
     assert sorted(path.name for path in out.iterdir()) == ["gate.json", "gate.md", "junit.xml"]
     assert "omni-bench gate: REGRESSION" in summary.read_text()
 
+    assert main(["history", "show", "--db", db, "--out", str(tmp_path / "out" / "gate.md")]) == 0  # no folder
+    assert "no plots, as drawing failed" in capsys.readouterr().err
     assert main(["history", "show", "--db", db, "--out", str(tmp_path / "plots")]) == 0
     printed = capsys.readouterr().out
     assert "14 nights" in printed and "acute rtf c = 1 +29" in printed

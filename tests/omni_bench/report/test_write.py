@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 import run_factory as runs
@@ -47,6 +50,26 @@ def test_without_plots_old_ones_are_linked(folder):
     folder.plots_dir.mkdir()
     (folder.plots_dir / "overview.png").write_bytes(b"of an earlier report")
     assert "![overview](plots/overview.png)" in write_report(folder, plots=False).read_text()
+
+
+def test_the_backend_of_a_notebook_costs_no_plot(folder):
+    """matplotlib is not even imported with it (kohya_ss 2521)."""
+    code = "import sys; from omni_bench.report.write import write_report; write_report(sys.argv[1])"
+    environment = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder.path)], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "") and (folder.plots_dir / "overview.png").is_file()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no font"), ImportError("no matplotlib"), StoreError("disk full")])
+def test_a_plot_never_costs_a_report(folder, monkeypatch, capsys, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr("omni_bench.report.plots.draw_plots", fails)
+    assert "plots/" not in write_report(folder).read_text()
+    assert f"no plots, as drawing failed: {type(error).__name__}: {error}" in capsys.readouterr().err
 
 
 def test_run_without_levels_has_a_report_and_no_plots(folder):
