@@ -14,7 +14,7 @@ import pytest
 from repository import ROOT
 
 from omni_bench.commands.cli import SUBCOMMANDS, build_parser
-from omni_bench.compare.ab.words import read_words
+from omni_bench.compare.ab.words import more_pairs, read_words
 from omni_bench.errors import ConfigError
 from omni_bench.run.config.compose import compose
 
@@ -61,7 +61,7 @@ def check(command: str, *words: str) -> None:
     elif words:
         parsed = build_parser().parse_args([command, *words])
         if command == "ab" and parsed.words:
-            read_words(parsed.words)
+            (more_pairs if parsed.resume else read_words)(parsed.words)
         elif overrides := getattr(parsed, "overrides", None):
             compose([*overrides, *([] if command in ("doctor", "judge") else ["asr=none"])])
 

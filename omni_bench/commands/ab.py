@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from omni_bench import terminal
-from omni_bench.commands.compare import MARKDOWN_NAME, profiles_of, write_comparison
+from omni_bench.commands.compare import profiles_of, show_comparison, write_comparison
 from omni_bench.commands.run import PROGRAM, signals_as_interrupt
 from omni_bench.compare.ab.arms import resolve_arms
 from omni_bench.compare.ab.environments import Recipe, build_environment
 from omni_bench.compare.ab.notes import opening
-from omni_bench.compare.ab.order import random_start
+from omni_bench.compare.ab.order import good_pairs, random_start
+from omni_bench.compare.ab.pace import Pace, earlier_run_s, stored_run_s
 from omni_bench.compare.ab.state import RUNS, STATE_NAME, StudyState, claimed
 from omni_bench.compare.ab.study import Runner, Study, StudyResult
-from omni_bench.compare.ab.words import read_words
-from omni_bench.compare.markdown import render_comparison
+from omni_bench.compare.ab.words import more_pairs, read_words
+from omni_bench.compare.document import to_document
+from omni_bench.compare.result import Advisory, Comparison, ComparisonOutcome
+from omni_bench.compare.stats.verdicts import FULL_PAIRS
 from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError
 from omni_bench.records.config import RunConfig
+from omni_bench.records.files import json_bytes
 from omni_bench.run.config.compose import utc_folder_name
+from omni_bench.run.progress import PartOf
 from omni_bench.run.provenance import harness
 
 DEFAULT_ROOT = Path("reports/runs/ab")
@@ -36,8 +42,12 @@ def ab_command(
     recipe: Recipe | None = None,
     runner: Runner | None = None,
     say: Callable[[str], None] | None = None,
+    as_json: bool = False,
+    for_pr: bool = False,
 ) -> int:
     """Begin a study, or go on with the one in ``resume``, print the comparison and write it into its folder.
+
+    ``for_pr``: print markdown to paste; ``as_json``: print how it ended, and compare.json.
 
     0 for no regression or an improvement, 1 for a regression, a hard failure or an after that is broken where before
     is not, 2 for inconclusive, 3 for infrastructure. Raises ConfigError and whatever :meth:`Study.go` raises.
@@ -50,7 +60,7 @@ def ab_command(
             folder, state = _new(words, out, recipe or Recipe(ENVIRONMENTS), say)
         with claimed(folder):
             result = _go(folder, state, runner or real_run, say)
-    return _finish(folder, state, result, say)
+    return _finish(folder, state, result, say, as_json=as_json, for_pr=for_pr)
 
 
 def ab_from_arguments(parsed: argparse.Namespace) -> int:
@@ -60,14 +70,21 @@ def ab_from_arguments(parsed: argparse.Namespace) -> int:
         constraints=Path(parsed.constraints) if parsed.constraints is not None else None,
         share_packages=parsed.share_packages,
     )
-    return ab_command(parsed.words, resume=parsed.resume, out=parsed.out, recipe=recipe)
+    return ab_command(
+        parsed.words,
+        resume=parsed.resume,
+        out=parsed.out,
+        recipe=recipe,
+        as_json=parsed.as_json,
+        for_pr=parsed.for_pr,
+    )
 
 
-def real_run(config: RunConfig, folder: Path, command: Sequence[str]) -> Mapping[str, Any]:
-    """One run by the orchestration, without its progress and summary."""
+def real_run(config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf) -> Mapping[str, Any]:
+    """One run by the orchestration, with its bars as part of the study's, without its summary."""
     from omni_bench.run.orchestrate import run
 
-    return run(config, folder, command, quiet=True).run
+    return run(config, folder, command, part_of=part_of).run
 
 
 def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, StudyState]:
@@ -99,10 +116,13 @@ def _options(recipe: Recipe) -> list[str]:
 
 
 def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, StudyState]:
-    if words or out is not None:
-        raise ConfigError("--resume continues a study as it was started: it takes no other arguments and no --out")
+    pairs = more_pairs(words)
+    if out is not None:
+        raise ConfigError("--resume goes on in the study's own folder: it takes no --out")
     folder = Path(resume).absolute()
     state = StudyState.read(folder)
+    if pairs is not None:
+        state = _with_more(state, pairs, folder)
     now = harness()
     if state.ending is None and {**now, "dirty": None} != {**state.harness, "dirty": None}:
         raise ConfigError(
@@ -118,14 +138,32 @@ def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, 
     return folder, state
 
 
+def _with_more(state: StudyState, pairs: int, folder: Path) -> StudyState:
+    """An ended study that is to go on to ``pairs`` pairs."""
+    if state.ending is None:
+        raise ConfigError(f"pairs={pairs}: this study has not ended yet; first {resume_command(folder)}")
+    if state.ending.why is not None:
+        raise ConfigError(f"pairs={pairs}: more pairs would not help, as {state.ending.why}; begin a new study")
+    done = len(good_pairs(state.records))
+    try:
+        plan = state.plan.with_more(pairs)
+    except ValueError as error:
+        raise ConfigError(f"{error}, which this study has already or may have had") from None
+    return replace(state, plan=plan, extended_from=(*state.extended_from, done), ending=None)
+
+
 def _version(harness: Mapping[str, Any]) -> str:
     return harness["version"] + (f" ({harness['commit'][:12]})" if harness["commit"] else "")
 
 
 def _go(folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]) -> StudyResult:
-    for line in [f"study: {folder}", *opening(state)] if state.ending is None else ["this study has ended"]:
+    pace = Pace(earlier_run_s(state.arms[0].config) if state.ending is None else None)
+    for one in state.records if state.ending is None else ():
+        pace.add(stored_run_s(folder / RUNS / one.folder))
+    ended = [f"this study has ended; for more pairs: {resume_command(folder)} pairs=N"]
+    for line in [f"study: {folder}", *opening(state, pace)] if state.ending is None else ended:
         say(line)
-    study = Study(folder, state, runner, say)
+    study = Study(folder, state, runner, say, pace)
     try:
         return study.go()
     except KeyboardInterrupt:
@@ -152,12 +190,36 @@ def _discard(folder: Path) -> None:
                 path.rmdir()
 
 
-def _finish(folder: Path, state: StudyState, result: StudyResult, say: Callable[[str], None]) -> int:
-    if result.comparison is not None:
+def _finish(
+    folder: Path,
+    state: StudyState,
+    result: StudyResult,
+    say: Callable[[str], None],
+    *,
+    as_json: bool,
+    for_pr: bool,
+) -> int:
+    comparison, ending = result.comparison, result.ending
+    if comparison is not None:
         profiles = profiles_of(result.before, result.after, folder)
-        write_comparison(result.comparison, result.before, result.after, folder, state.command, profiles)
-        terminal.say(render_comparison(result.comparison, command=state.command, profiles=profiles), end="")
-        say(f"written: {folder / MARKDOWN_NAME}")
-    if result.ending.why is not None:
-        say(f"the study ended early: {result.ending.why}")
-    return result.ending.exit_code
+        write_comparison(comparison, result.before, result.after, folder, state.command, profiles)
+        if not as_json:
+            show_comparison(comparison, folder, state.command, profiles, as_json=False, for_pr=for_pr, runs_in=folder)
+    if as_json:
+        document = {
+            "study": str(folder),
+            "ending": asdict(ending),
+            "comparison": None if comparison is None else to_document(comparison),
+        }
+        terminal.say(json_bytes(document, "ab --json", indent=2).decode("utf-8"))
+    if ending.why is not None:
+        say(f"the study ended early: {ending.why}")
+    elif comparison is not None and (few := max(FULL_PAIRS, comparison.pairs + 3)) and _wants_more(comparison):
+        say(f"for more pairs: {resume_command(folder)} pairs={few}")
+    return ending.exit_code
+
+
+def _wants_more(comparison: Comparison) -> bool:
+    return comparison.outcome in (ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.ADVISORY) or (
+        Advisory.FEW_PAIRS in comparison.advisory
+    )

@@ -91,7 +91,12 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             from omni_bench.commands.compare import compare_command
 
             return compare_command(
-                parsed.before, parsed.after, out=parsed.out, force=parsed.force, as_json=parsed.as_json
+                parsed.before,
+                parsed.after,
+                out=parsed.out,
+                force=parsed.force,
+                as_json=parsed.as_json,
+                for_pr=parsed.for_pr,
             )
         case "ab":
             from omni_bench.commands.ab import ab_from_arguments
@@ -228,9 +233,9 @@ def build_parser() -> argparse.ArgumentParser:
     runs = "a run folder, a folder of runs, a pattern, results of vllm bench serve (JSON), or a comma list of these"
     compare.add_argument("before", metavar="BEFORE", help=runs)
     compare.add_argument("after", metavar="AFTER", help="as many runs; run i of each make pair i")
-    compare.add_argument("--out", metavar="FOLDER", help="write compare.md, compare.json and the plots there too")
+    compare.add_argument("--out", metavar="FOLDER", help="write it there: markdown, JSON, CSV and plots")
     compare.add_argument("--force", action="store_true", help="compare what is not comparable, under a banner")
-    compare.add_argument("--json", dest="as_json", action="store_true", help="print compare.json, not markdown")
+    _printed(compare)
 
     ab = _add(
         commands,
@@ -240,7 +245,7 @@ def build_parser() -> argparse.ArgumentParser:
         "ab scenario=qwen3_tts before=git:main after=git:.",
         "ab before=http://127.0.0.1:8091 after=http://127.0.0.1:8092 client.model=NAME load.concurrency=[4,16]",
         "ab before.command='serve-v1 --port {port}' after.command='serve-v2 --port {port}' client.model=NAME",
-        "ab --resume reports/runs/ab/2026-01-31T12-00-00.000Z",
+        "ab --resume reports/runs/ab/2026-01-31T12-00-00.000Z pairs=8",
     )
     ab.add_argument(
         "words",
@@ -250,7 +255,12 @@ def build_parser() -> argparse.ArgumentParser:
         "after.KEY=: settings of one arm (target.*, reference.*, or command=); pairs=5, seed=, extend=8 or off; all "
         "else: settings of both, as for `run`",
     )
-    ab.add_argument("--resume", metavar="FOLDER", help="go on with a study that was interrupted or killed")
+    ab.add_argument(
+        "--resume",
+        metavar="FOLDER",
+        help="go on with a study that was interrupted or killed; with pairs=N, add pairs to one that has ended",
+    )
+    _printed(ab)
     ab.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/ab/<UTC time>)")
     ab.add_argument("--environments", metavar="FOLDER", help="where git refs and wheels are installed, and found again")
     ab.add_argument("--constraints", metavar="FILE", help="pip's constraints for both (default: each ref's own)")
@@ -287,6 +297,13 @@ def _add(commands: argparse._SubParsersAction, name: str, what: str, *examples: 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def _printed(parser: argparse.ArgumentParser) -> None:
+    """In which form a comparison is printed."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--for-pr", action="store_true", help="print markdown to paste into a pull request")
+    form.add_argument("--json", dest="as_json", action="store_true", help="print compare.json")
 
 
 def _port(text: str) -> int:

@@ -6,27 +6,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.console import print_comparison
+from omni_bench.compare.csv_file import render_csv
 from omni_bench.compare.document import to_document
 from omni_bench.compare.load import load_arm
-from omni_bench.compare.markdown import render_comparison
+from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request
 from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.files import json_bytes, write_atomically
-from omni_bench.records.profile import RunProfile
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say
+from omni_bench.terminal import say, say_aside
 
-MARKDOWN_NAME, JSON_NAME, PLOTS_NAME = "compare.md", "compare.json", "plots"
-FAILING = (ComparisonOutcome.REGRESSION, ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.NO_CLAIM)
+MARKDOWN_NAME, PULL_REQUEST_NAME, JSON_NAME, CSV_NAME = "compare.md", "pull_request.md", "compare.json", "compare.csv"
+PLOTS_NAME = "plots"
+FAILING = (
+    ComparisonOutcome.REGRESSION,
+    ComparisonOutcome.HARD_FAILURE,
+    ComparisonOutcome.AFTER_BROKEN,
+    ComparisonOutcome.NO_CLAIM,
+)
 
 
-def compare_command(before: str, after: str, *, out: str | None, force: bool, as_json: bool) -> int:
-    """Print the comparison as markdown (or JSON), and write both with the plots into ``out``.
+def compare_command(
+    before: str, after: str, *, out: str | None, force: bool, as_json: bool = False, for_pr: bool = False
+) -> int:
+    """Print the comparison (``for_pr``: as markdown to paste; ``as_json``: compare.json), and write it into ``out``.
 
-    1 for a regression, a hard failure, or runs that make no performance claim, else 0. Raises ConfigError,
-    ComparabilityError, StoreError.
+    1 for a regression, a hard failure, a broken after, or runs that make no performance claim, else 0. Raises
+    ConfigError, ComparabilityError, StoreError.
     """
     arms = load_arm(before), load_arm(after)
     comparison = compare_runs(*arms, force=force)
@@ -34,11 +43,33 @@ def compare_command(before: str, after: str, *, out: str | None, force: bool, as
     profiles = profiles_of(*arms)
     if out is not None:
         write_comparison(comparison, *arms, Path(out), command, profiles)
+    folder = None if out is None else Path(out)
+    show_comparison(comparison, folder, command, profiles, as_json=as_json, for_pr=for_pr)
+    if out is None and not (as_json or for_pr):
+        say_aside("for a pull request: --for-pr prints markdown; --out FOLDER writes it, with plots, JSON and CSV")
+    return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
+
+
+def show_comparison(
+    comparison: Comparison,
+    folder: Path | None,
+    command: Sequence[str],
+    profiles: Profiles,
+    *,
+    as_json: bool,
+    for_pr: bool,
+    runs_in: Path | None = None,
+) -> None:
+    """Print it. ``folder``: where it was written, None if it was not; ``runs_in``: what the runs' names begin with."""
     if as_json:
         say(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
+    elif for_pr:
+        drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
+        say(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles), end="")
     else:
-        say(render_comparison(comparison, command=command, profiles=profiles), end="")
-    return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
+        print_comparison(comparison, runs_in)
+        if folder is not None:
+            say(f"written: {folder / MARKDOWN_NAME}; to paste into a pull request: {folder / PULL_REQUEST_NAME}")
 
 
 def write_comparison(
@@ -47,9 +78,12 @@ def write_comparison(
     after: Sequence[RunView],
     folder: Path,
     command: Sequence[str],
-    profiles: tuple[RunProfile | None, RunProfile | None],
+    profiles: Profiles,
 ) -> Path:
-    """Write compare.md, compare.json and plots/*.png; the path of compare.md. Raises StoreError."""
+    """Write compare.md, pull_request.md, compare.json, compare.csv and plots/*.png; the path of compare.md.
+
+    Raises StoreError.
+    """
 
     def draw() -> list[Path]:
         from omni_bench.compare.plots import draw_comparison  # matplotlib takes seconds to import
@@ -59,20 +93,23 @@ def write_comparison(
     document = json_bytes(to_document(comparison), JSON_NAME, indent=2) + b"\n"
     write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
     pictures = [f"{PLOTS_NAME}/{path.name}" for path in drawn(draw, str(folder))]
-    text = render_comparison(comparison, pictures, command, profiles)
-    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
+    texts = {
+        MARKDOWN_NAME: render_comparison(comparison, pictures, command, profiles),
+        PULL_REQUEST_NAME: render_for_pull_request(comparison, pictures, command, profiles),
+        CSV_NAME: render_csv(comparison),
+    }
+    for name, text in texts.items():
+        write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))
     return folder / MARKDOWN_NAME
 
 
-def profiles_of(
-    before: Sequence[RunView], after: Sequence[RunView], folder: Path | None = None
-) -> tuple[RunProfile | None, RunProfile | None]:
+def profiles_of(before: Sequence[RunView], after: Sequence[RunView], folder: Path | None = None) -> Profiles:
     """The profile of the last run of each side, None where there is none. Raises StoreError.
 
     ``folder``: in which the runs are named, None for the current one.
     """
 
-    def last(arm: Sequence[RunView]) -> RunProfile | None:
+    def last(arm: Sequence[RunView]):
         return RunFolder((folder or Path()) / arm[-1].source).read_profile() if arm else None
 
     return last(before), last(after)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.compare.result import AND, Accuracy, LevelWer, common_rate
+from omni_bench.compare.result import AND, Accuracy, HeardPair, LevelAccuracy, common_rate
 from omni_bench.compare.stats.accuracy import compare_flags, wer_difference
 from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import RequestView, RunView
 
 ACCURACY_ALPHA = 0.05
+MAX_WORST = 3
 
 
 def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels: Sequence[int]) -> Accuracy:
@@ -25,7 +26,14 @@ def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels
     checked = [count for count in hits if count is not None]
     return Accuracy(
         rates=rates,
-        levels=tuple(LevelWer(level, _wer(before, [level]), _wer(after, [level])) for level in levels),
+        levels=tuple(
+            LevelAccuracy(
+                level,
+                *(_wer(arm, [level]) for arm in arms),
+                *(_total(arm, [level], "cross_talk_hits") for arm in arms),
+            )
+            for level in levels
+        ),
         wer_before=_wer(before, levels),
         wer_after=_wer(after, levels),
         wer=wer,
@@ -50,6 +58,35 @@ def hard_failures(accuracy: Accuracy, runs: int) -> list[str]:
     if hits is None or hits < 2:
         return []
     return [f"cross-talk repeats: {accuracy.cross_talk_after} hits, in {hits} of {runs} runs of after"]
+
+
+def worst_pairs(before: Sequence[RunView], after: Sequence[RunView], levels: Sequence[int]) -> tuple[HeardPair, ...]:
+    """The utterances that after says worst, each once and only where before says it better; :data:`MAX_WORST` of them.
+
+    Of the pairs in which one is equally bad, that of which both recordings were kept.
+    """
+    found = []
+    for number, (first, second) in enumerate(zip(before, after, strict=True), start=1):
+        good = {request.key: request for request in _of(first, levels)}
+        for bad in _of(second, levels):
+            twin = good.get(bad.key)
+            if not bad.edits or not bad.words or bad.text is None or twin is None or (twin.edits or 0) >= bad.edits:
+                continue
+            found.append(
+                HeardPair(
+                    pair=number,
+                    concurrency=bad.key.concurrency,
+                    text=bad.text,
+                    heard_before=twin.heard,
+                    heard_after=bad.heard or "",
+                    rate_before=twin.edits / twin.words if twin.words and twin.edits is not None else None,
+                    rate_after=bad.edits / bad.words,
+                    audio_before=twin.audio and f"{first.source}/{twin.audio}",
+                    audio_after=bad.audio and f"{second.source}/{bad.audio}",
+                )
+            )
+    found.sort(key=lambda one: (-one.rate_after, one.audio_after is None, one.audio_before is None, one.pair))
+    return tuple({one.text: one for one in reversed(found)}.values())[::-1][:MAX_WORST]
 
 
 def _rate(arm: Sequence[RunView]) -> str | None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from omni_bench.compare.result import Cell, Mark, Percentiles
+from omni_bench.compare.result import Cell, Mark, PairChange, Percentiles
 from omni_bench.compare.stats.length_guard import LengthGuard
-from omni_bench.compare.stats.pairs import intercept_effect, log_ratio, one_sided_p, paired_effect, t_interval
-from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, benjamini_hochberg, worse_sign
+from omni_bench.compare.stats.pairs import (
+    apart,
+    averaged_over_levels,
+    common_levels,
+    intercept_effect,
+    log_ratio,
+    one_sided_p,
+    paired_effect,
+    t_interval,
+)
+from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, LOSS_LIMIT, benjamini_hochberg, worse_sign
 from omni_bench.compare.views import RunView
 from omni_bench.metrics.definitions import METRICS, in_order
 from omni_bench.metrics.metric import WithLength
 from omni_bench.records.level import Level
 
-DETAIL_FIGURES = ("p50", "p90", "p95", "p99")
+DETAIL_FIGURES = ("mean", "p50", "p90", "p95", "p99")
 
 Pair = tuple[RunView, RunView]
 
@@ -91,6 +100,7 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
     if effect.sd is not None:
         p_above, p_below = one_sided_p(np.array([effect.mean, -effect.mean]), np.array([effect.sd] * 2), effect.pairs)
         p = min(1.0, 2 * float(min(p_above, p_below)))
+    sign = worse_sign(METRICS[metric].better)
     return Cell(
         metric=metric,
         concurrency=level,
@@ -102,6 +112,7 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
         p=p,
         p_adjusted=None,
         mark=Mark.NOTHING,
+        better_pairs=sum(sign * one < 0 for one, _, _ in both),
     )
 
 
@@ -115,8 +126,33 @@ def _mark(cell: Cell, p_adjusted: float | None, pairs: Sequence[Pair], guard: Le
     if not verdicts or p_adjusted is None:
         return Mark.ADVISORY
     if p_adjusted > CELL_FALSE_DISCOVERY_RATE:
-        return Mark.NOTHING
+        return Mark.SAME if _excludes_loss(cell.interval) else Mark.NOTHING
     return Mark.WORSE if worse_sign(METRICS[cell.metric].better) * cell.change > 0 else Mark.BETTER
+
+
+def _excludes_loss(interval: tuple[float, float] | None) -> bool:
+    return interval is not None and interval[0] > -LOSS_LIMIT and interval[1] < LOSS_LIMIT
+
+
+def pair_changes(
+    pairs: Sequence[Pair], numbers: Sequence[int], effects: Mapping[str, Sequence[Mapping[Level, float | None]]]
+) -> tuple[PairChange, ...]:
+    """Each primary in each pair. ``effects``: by metric, :func:`level_effects` of these pairs; ``numbers``: theirs."""
+    found = []
+    for metric, of_pairs in effects.items():
+        levels = common_levels(of_pairs)
+        logs = averaged_over_levels(of_pairs)
+        if logs is None:
+            continue
+        far = apart(logs)
+        for index, (pair, log) in enumerate(zip(pairs, logs, strict=True)):
+            values: tuple[float | None, float | None] = (None, None)
+            if METRICS[metric].relative_to is None:
+                sides = zip(*(_values(pair, metric, level) for level in levels), strict=True)
+                values = tuple(statistics.geometric_mean(side) for side in sides)  # type: ignore[assignment,type-var]
+            better = worse_sign(METRICS[metric].better) * log < 0
+            found.append(PairChange(numbers[index], metric, *values, math.expm1(log), better, index == far))
+    return tuple(found)
 
 
 def compare_percentiles(pairs: Sequence[Pair], levels: Sequence[Level]) -> tuple[Percentiles, ...]:

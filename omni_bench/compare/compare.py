@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures
-from omni_bench.compare.cells import Pair, compare_cells, compare_percentiles, is_text_alone, level_effects
+from omni_bench.compare.accuracy import compare_accuracy, flags_rose, hard_failures, worst_pairs
+from omni_bench.compare.cells import (
+    Pair,
+    compare_cells,
+    compare_percentiles,
+    is_text_alone,
+    level_effects,
+    pair_changes,
+)
 from omni_bench.compare.keys import Difference, check_comparable, common_concurrencies, differences_of_all
-from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Advisory, ComparedArm, Comparison, ComparisonOutcome
+from omni_bench.compare.result import (
+    WITHOUT_VERDICT,
+    Accuracy,
+    Advisory,
+    Breakage,
+    ComparedArm,
+    Comparison,
+    ComparisonOutcome,
+)
 from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 from omni_bench.compare.views import OMNI_BENCH, RunView
 from omni_bench.metrics.definitions import METRICS, primary_metrics
+from omni_bench.records.invalid_reason import Blame, InvalidReason
 from omni_bench.records.level import Level, level_value, listed_levels, short_title
 from omni_bench.report.format import NA
 
@@ -46,8 +62,12 @@ def compare_runs(
     accuracy = compare_accuracy(before, after, levels)
     failures = hard_failures(accuracy, len(after))
     worse = flags_rose(accuracy)
+    broken = breakages(before, after)
+    outcome = _outcome(pairs, used, gives_verdicts, primaries, failures, worse, broken)
+    if outcome is ComparisonOutcome.AFTER_BROKEN:
+        primaries = tuple(_without_verdict(primary) for primary in primaries)
     return Comparison(
-        outcome=_outcome(pairs, used, gives_verdicts, primaries, failures, worse),
+        outcome=outcome,
         before=_arm(before),
         after=_arm(after),
         pairs=len(pairs),
@@ -71,6 +91,30 @@ def compare_runs(
         percentiles=compare_percentiles(shown, levels),
         accuracy=accuracy,
         accuracy_worse=worse,
+        broken=broken,
+        pair_changes=pair_changes(shown, [i + 1 for i in used or range(len(pairs))], effects),
+        worst=worst_pairs(before, after, levels),
+    )
+
+
+def breakages(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[Breakage, ...]:
+    """What the servers of after do wrong, if none of before does anything wrong; by the codes of the reasons."""
+    if any(reason.blame == Blame.SERVER for run in before for reason in run.invalid):
+        return ()
+    found: dict[str, list[tuple[int, InvalidReason]]] = {}
+    for number, (fine, run) in enumerate(zip(before, after, strict=True)):
+        for reason in run.invalid if not fine.invalid else ():
+            if reason.blame == Blame.SERVER:
+                found.setdefault(str(reason.code), []).append((number, reason))
+    titles = {short_title(level.concurrency): level.concurrency for run in after for level in run.levels}
+    return tuple(
+        Breakage(
+            code=code,
+            levels=tuple(sorted({titles[one.level] for _, one in reasons if one.level in titles}, key=level_value)),
+            text=reasons[0][1].text,
+            runs=len({number for number, _ in reasons}),
+        )
+        for code, reasons in found.items()
     )
 
 
@@ -125,7 +169,10 @@ def _outcome(
     primaries: Sequence[PrimaryVerdict],
     failures: Sequence[str],
     accuracy_worse: bool,
+    broken: Sequence[Breakage],
 ) -> ComparisonOutcome:
+    if broken:
+        return ComparisonOutcome.AFTER_BROKEN
     if failures:
         return ComparisonOutcome.HARD_FAILURE
     if not used:

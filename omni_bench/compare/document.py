@@ -16,7 +16,7 @@ from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.errors import StoreError, shorten
 from omni_bench.records.level import level_fields
 
-COMPARE_SCHEMA_VERSION = "1.1"
+COMPARE_SCHEMA_VERSION = "2.0"
 _MAX_LISTED = 5
 
 
@@ -89,6 +89,11 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
             "levels": [{**asdict(level), **level_fields(level.concurrency)} for level in comparison.accuracy.levels],
             "worse": comparison.accuracy_worse,
         },
+        "broken": [
+            {**asdict(one), "levels": [level_fields(level) for level in one.levels]} for one in comparison.broken
+        ],
+        "pair_changes": [asdict(one) for one in comparison.pair_changes],
+        "worst": [{**asdict(one), **level_fields(one.concurrency)} for one in comparison.worst],
     }
     validate_comparison(document)
     return document

@@ -26,6 +26,8 @@ from omni_bench.report.utterances import score_of
 from omni_bench.run.stored_results import read_results
 
 MAX_JSON_BYTES = 512 * 2**20
+STUDY_NAME = "ab.json"
+"""What tells the folder of a study of ``omni-bench ab`` from others."""
 _GLOB = frozenset("*?[")
 
 
@@ -106,7 +108,9 @@ def _requests(folder: RunFolder) -> list[RequestView] | None:
     """The requests of a run with what the judge made of them; None if the folder no longer has them."""
     if not folder.requests_jsonl.is_file():
         return None
-    scores = {score.request_id: score for score in map(score_of, folder.read_utterances())}
+    utterances = folder.read_utterances()
+    scores = {score.request_id: score for score in map(score_of, utterances)}
+    recordings = {one["request_id"]: one.get("audio") for one in utterances}
     views = []
     seen: Counter[tuple[Level, str, int | None]] = Counter()
     for level in read_results(folder, folder.read_run()):
@@ -123,6 +127,9 @@ def _requests(folder: RunFolder) -> list[RequestView] | None:
                     corrupted=is_corrupted(score) if score is not None else None,
                     edits=score.edits if score is not None and score.wer is not None else None,
                     words=score.reference_words if score is not None and score.wer is not None else None,
+                    text=score.reference if score is not None else None,
+                    heard=score.hypothesis if score is not None else None,
+                    audio=recordings.get(request.request_id),
                 )
             )
             seen[twin] += 1
@@ -142,6 +149,12 @@ def run_paths(part: str) -> list[Path]:
 
 
 def _expanded(path: Path, part: str) -> list[Path]:
+    study = path.parent if path.name == STUDY_NAME else path
+    if (study / STUDY_NAME).is_file():
+        raise ConfigError(
+            f"{part!r}: {study} is a study of omni-bench ab: its table is {study / 'compare.md'}, and its runs are "
+            f"{study / 'runs'}/*-before and *-after; omni-bench ab --resume {study} prints the table again"
+        )
     if path.name == "run.json" and path.is_file():
         return [path.parent]
     if path.is_file():

@@ -1,70 +1,103 @@
-"""A comparison as markdown to paste into a pull request."""
+"""A comparison as markdown: the page of its folder, and the text to paste into a pull request."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
+from omni_bench.compare.headline import MARKS, headline, remarks
 from omni_bench.compare.keys import Difference, shown
-from omni_bench.compare.result import Advisory, Cell, ComparedArm, Comparison, ComparisonOutcome, Mark
+from omni_bench.compare.pivot import legend, pivot_markdown, speed_table, whole_table, words_table
+from omni_bench.compare.result import Advisory, Cell, ComparedArm, Comparison, ComparisonOutcome, HeardPair, Mark
 from omni_bench.compare.rows import (
     accuracy_rows,
     cell_rows,
-    detail_table,
     headers,
     interval_text,
+    pair_table,
     percentile_table,
-    points_text,
     primary_row,
 )
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
+from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.records.level import listed_levels
+from omni_bench.records.level import listed_levels, short_title
 from omni_bench.records.profile import RunProfile
-from omni_bench.report.format import NA, code_block, escape_markdown, p_text, percent, signed_percent
+from omni_bench.report.format import NA, code_block, code_span, escape_markdown, percent, signed_percent
 from omni_bench.report.profile import before_after_section
 from omni_bench.report.table import markdown_table
 
 MAX_LISTED = 12
+MAX_VALUE, MAX_HEARD, MAX_COMMAND = 200, 240, 100
+MAX_PULL_REQUEST = 65_536
+"""Characters of a comment or description on GitHub."""
+Profiles = tuple[RunProfile | None, RunProfile | None]
 
 
 def render_comparison(
     comparison: Comparison,
     plots: Sequence[str] = (),
     command: Sequence[str] = (),
-    profiles: tuple[RunProfile | None, RunProfile | None] = (None, None),
+    profiles: Profiles = (None, None),
 ) -> str:
-    """The whole of it. ``plots``: paths of images relative to the document; ``command``: what made it, to repeat;
-    ``profiles``: of before and after."""
-    parts = [
-        f"## omni-bench: {comparison.outcome}",
-        _banner(comparison),
-        comparison_verdict_line(comparison),
-        _header(comparison),
-        f"**Length guard{' ⚠ tripped' if comparison.guard.tripped else ''}**: {comparison.guard.reason}.",
-        _table(comparison),
-        _legend(comparison),
-        "\n\n".join(f"![{path.rpartition('/')[2].removesuffix('.png')}]({path})" for path in plots),
-        before_after_section(*profiles),
-        _details(comparison),
-        _reproduce(comparison, command),
-    ]
+    """The page. ``plots``: paths of images relative to it; ``command``: what made it, to repeat; ``profiles``: of
+    before and after."""
+    images = "\n\n".join(f"![{PurePath(path).stem}]({path})" for path in plots)
+    return _joined([*_glance(comparison), images, *_folded(comparison, command, profiles)])
+
+
+def render_for_pull_request(
+    comparison: Comparison, plots: Sequence[str] = (), command: Sequence[str] = (), profiles: Profiles = (None, None)
+) -> str:
+    """The same without images, which a comment would show broken, and no longer than GitHub takes.
+
+    ``plots``: paths of the PNG files that a person can drag into the comment.
+    """
+    dragged = f"<!-- drag these files in here: {' '.join(_comment(path) for path in plots)} -->" if plots else ""
+    parts = [part for part in (*_glance(comparison), dragged) if part]
+    folded = [part for part in _folded(comparison, command, profiles) if part]
+    left_out = "The details are left out here, as they are too long for GitHub; compare.md has them."
+    room = MAX_PULL_REQUEST - len(left_out) - 4
+    kept: list[str] = []
+    for part in folded:
+        if len(_joined([*parts, *kept, part])) <= room:
+            kept.append(part)
+    text = _joined([*parts, *kept, *([left_out] if len(kept) < len(folded) else [])])
+    return text if len(text) <= MAX_PULL_REQUEST else text[: MAX_PULL_REQUEST - 5] + "\n...\n"
+
+
+def _joined(parts: Sequence[str | None]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def comparison_verdict_line(comparison: Comparison) -> str:
-    """The outcome and what it stands on, in one paragraph."""
-    why = escape_markdown("; ".join(comparison.advisory.values()))
-    first = f"**{comparison.outcome}**" + (f" (advisory: {why})" if why else "")
-    if comparison.outcome is ComparisonOutcome.ADVISORY:
-        first = f"**{why}: advisory**"
-    said = [
-        *(f"**{escape_markdown(failure)}**" for failure in comparison.failures),
-        *([_flags_line(comparison)] if comparison.accuracy_worse else []),
-        *_rate_line(comparison),
-        *(primary_line(primary) for primary in comparison.primaries),
+def _comment(path: str) -> str:
+    """A path that cannot end the comment around it."""
+    return re.sub(r"[<>\x00-\x1f]", "_", path)
+
+
+def _glance(comparison: Comparison) -> list[str | None]:
+    """What is read without opening anything."""
+    return [
+        f"## {MARKS[comparison.outcome]} omni-bench: {comparison.outcome}",
+        _banner(comparison),
+        comparison_verdict_line(comparison),
+        hear_it(comparison),
+        _invalid_lines(comparison) if comparison.outcome is not ComparisonOutcome.AFTER_BROKEN else None,
+        _tables(comparison),
+        _header(comparison),
     ]
-    return f"{first}: {'; '.join(said)}." + _invalid_lines(comparison)
+
+
+def comparison_verdict_line(comparison: Comparison) -> str:
+    """The verdict in one sentence, in bold, and what goes with it."""
+    first = f"**{escape_markdown(_capital(headline(comparison)))}.**"
+    return " ".join([first, *map(escape_markdown, remarks(comparison))])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def primary_line(primary: PrimaryVerdict) -> str:
@@ -85,34 +118,33 @@ def primary_line(primary: PrimaryVerdict) -> str:
     return f"{text} (detectable: {detectable})"
 
 
-def _rate_line(comparison: Comparison) -> list[str]:
-    """That the rate of errors rose, if its interval says so: no verdict on speed is to be read without it."""
-    accuracy = comparison.accuracy
-    if accuracy.wer is None or accuracy.wer.low <= 0:
-        return []
-    return [
-        f"**higher {accuracy.rate}**: {percent(accuracy.wer.before)} → {percent(accuracy.wer.after)} "
-        f"({points_text(accuracy.wer)})"
-    ]
+def hear_it(comparison: Comparison) -> str | None:
+    """The utterances that after says worst, with the paths of both recordings; None if it says none worse."""
+    if not comparison.worst:
+        return None
+    return "\n".join(["Hear it:", *(f"- {_heard(one, comparison)}" for one in comparison.worst)])
 
 
-def _flags_line(comparison: Comparison) -> str:
-    flags = comparison.accuracy.flags
-    assert flags is not None
-    counts = f"{flags.before} → {flags.after} of {flags.utterances}"
-    return f"**more corrupted utterances**: {counts} (McNemar {p_text(flags.p)})"
+def _heard(one: HeardPair, comparison: Comparison) -> str:
+    pair = f", pair {one.pair}" if comparison.pairs > 1 else ""
+    text, heard = (escape_markdown(shorten(words, MAX_HEARD)) for words in (one.text, one.heard_after or "(nothing)"))
+    rates = f"{comparison.accuracy.rate or 'errors'} {percent(one.rate_before)} → {percent(one.rate_after)}"
+    recordings = " → ".join(
+        code_span(path) if path is not None else "not kept (output.save_audio=all keeps it)"
+        for path in (one.audio_before, one.audio_after)
+    )
+    return f"{short_title(one.concurrency)}{pair}: “{text}” was heard as “**{heard}**” ({rates}): {recordings}"
 
 
 def _invalid_lines(comparison: Comparison) -> str:
     if not comparison.invalid:
         return ""
     left = comparison.pairs - len(comparison.used)
-    reasons = [f"> - {escape_markdown(reason)}" for reason in comparison.invalid[:MAX_LISTED]]
+    listed = [escape_markdown(shorten(reason, MAX_HEARD)) for reason in comparison.invalid[:MAX_LISTED]]
     more = len(comparison.invalid) - MAX_LISTED
-    if more > 0:
-        reasons.append(f"> - and {more} more")
+    reasons = [f"> - {reason}" for reason in [*listed, *([f"and {more} more"] if more > 0 else [])]]
     return (
-        f"\n\n> **{left} of {comparison.pairs} pairs make no performance claim** and are left out of the verdicts:\n>\n"
+        f"> {left} of {comparison.pairs} pairs make no performance claim and are left out of the verdicts:\n>\n"
         + "\n".join(reasons)
     )
 
@@ -120,27 +152,27 @@ def _invalid_lines(comparison: Comparison) -> str:
 def _banner(comparison: Comparison) -> str | None:
     if not comparison.forced:
         return None
-    listed = "\n".join(f"> - {_difference(one)}" for one in comparison.forced)
+    listed = "\n".join(f"> - {_difference(one)}" for one in comparison.forced[:MAX_LISTED])
     return f"> **⚠ NOT COMPARABLE, shown all the same (--force).** These keys differ:\n>\n{listed}"
 
 
+def _tables(comparison: Comparison) -> str:
+    """One row a level; where speed is not judged, what was heard alone, and speed folded away."""
+    guard = f"⚠ Length guard: {escape_markdown(comparison.guard.reason)}." if comparison.guard.tripped else None
+    if comparison.judges_speed:
+        return "\n\n".join(one for one in (pivot_markdown(whole_table(comparison)), guard, legend(comparison)) if one)
+    words = words_table(comparison)
+    speed = _details("speed, which is not judged", pivot_markdown(speed_table(comparison)))
+    return "\n\n".join([pivot_markdown(words), speed] if len(words[0]) > 1 else [speed])
+
+
 def _header(comparison: Comparison) -> str:
-    requests = [count for _, count in comparison.requests]
-    span = str(requests[0]) if len(set(requests)) == 1 else f"{min(requests)} to {max(requests)}"
-    pairs = f"{comparison.pairs} pair{'s' if comparison.pairs > 1 else ''}"
-    if comparison.used and len(comparison.used) < comparison.pairs:
-        pairs += f", {len(comparison.used)} of them valid"
     settings = [_difference(one) for one in comparison.settings]
-    versions = [_difference(one) for one in comparison.versions if one.name != "target.commit"]
     facts = {
         "before": _arm(comparison.before),
         "after": _arm(comparison.after),
-        "configuration": "; ".join(settings[:MAX_LISTED]) or "no difference is recorded",
-        "versions": "; ".join(versions[:MAX_LISTED]) or "no difference",
+        "what differs": "; ".join(settings[:MAX_LISTED]) or "no setting that is recorded",
         "card": escape_markdown(comparison.hardware or NA),
-        "prompts": escape_markdown(comparison.prompts or NA),
-        "judge": escape_markdown(comparison.judge or "none"),
-        "K": f"{pairs}; {listed_levels(comparison.levels)}; {span} requests a level",
     }
     return "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
 
@@ -152,11 +184,63 @@ def _arm(arm: ComparedArm) -> str:
     dates = [date for date in arm.started_utc if date]
     if dates:
         words.append(min(dates) if len(set(dates)) == 1 else f"{min(dates)} to {max(dates)}")
-    return escape_markdown(", ".join(words))
+    return escape_markdown(shorten(", ".join(words), MAX_VALUE))
 
 
-def _difference(one: Difference) -> str:
-    return f"{escape_markdown(one.name)}: {escape_markdown(shown(one.before))} → {escape_markdown(shown(one.after))}"
+def _difference(one: Difference, *, whole: bool = False) -> str:
+    return f"{escape_markdown(one.name)}: {_value(one, one.before, whole)} → {_value(one, one.after, whole)}"
+
+
+def _value(one: Difference, value: object, whole: bool) -> str:
+    """A value as text; a command as code, with its private folders left out unless it is ``whole``."""
+    text = shown(value)
+    if not isinstance(value, str) or not one.name.endswith("command"):
+        return escape_markdown(text if whole else shorten(text, MAX_VALUE))
+    return code_span(text if whole else short_command(text))
+
+
+def short_command(command: str) -> str:
+    """``/home/me/env/bin/serve --weights /data/x`` as ``…/serve --weights …/x``, cut to :data:`MAX_COMMAND`."""
+    return shorten(re.sub(r"(?<![^\s='\"])(?:~|\.{1,2})?/(?:[^\s='\"]*/)?(?=[^\s/])", "…/", command), MAX_COMMAND)
+
+
+def _details(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _folded(comparison: Comparison, command: Sequence[str], profiles: Profiles) -> list[str | None]:
+    """Method, every pair and every figure, and how to repeat it, each behind a line to open it."""
+    pairs, percentiles, profile = pair_table(comparison), percentile_table(comparison), before_after_section(*profiles)
+    return [
+        _details("method, intervals and notes", "\n\n".join([_method(comparison), _table(comparison)])),
+        pairs and _details("every pair", pairs),
+        percentiles and _details("mean and percentiles, before → after", percentiles),
+        profile and _details("where the time goes", profile),
+        _reproduce(comparison, command),
+    ]
+
+
+def _method(comparison: Comparison) -> str:
+    requests = [count for _, count in comparison.requests]
+    span = str(requests[0]) if len(set(requests)) == 1 else f"{min(requests)} to {max(requests)}"
+    pairs = f"{comparison.pairs} pair{'s' if comparison.pairs > 1 else ''}"
+    if comparison.used and len(comparison.used) < comparison.pairs:
+        pairs += f", {len(comparison.used)} of them valid"
+    versions = [_difference(one) for one in comparison.versions if one.name != "target.commit"]
+    commands = [_difference(one, whole=True) for one in comparison.settings if one.name.endswith("command")]
+    guard = escape_markdown(comparison.guard.reason)
+    facts = {
+        "runs": f"{pairs}; {listed_levels(comparison.levels)}; {span} requests a level",
+        "prompts": escape_markdown(comparison.prompts or NA),
+        "judge": escape_markdown(comparison.judge or "none"),
+        "versions": "; ".join(versions[:MAX_LISTED]) or "no difference",
+        "verdicts": "; ".join(map(primary_line, comparison.primaries)),
+        "length guard": guard if comparison.judges_speed else "not applied, as speed is not judged",
+    }
+    lines = [f"- **{name}**: {text}" for name, text in facts.items()]
+    listed = _invalid_lines(comparison) if comparison.outcome is ComparisonOutcome.AFTER_BROKEN else None
+    parts = ["\n".join([*lines, *(f"- {one}" for one in commands)]), listed, _notes(comparison)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _table(comparison: Comparison) -> str:
@@ -169,13 +253,13 @@ def _table(comparison: Comparison) -> str:
         if metric in primaries:
             rows.append(primary_row(comparison, primaries[metric]))
         rows += cell_rows(of_metric, comparison)
-    return markdown_table(headers(comparison), [*rows, *accuracy_rows(comparison)], left=(0, 7))
+    return markdown_table(headers(comparison), [*rows, *accuracy_rows(comparison)], left=(0, 9))
 
 
-def _legend(comparison: Comparison) -> str:
+def _notes(comparison: Comparison) -> str:
     level = f"{100 * (1 - 2 * comparison.alpha):g} %"
     notes = []
-    if comparison.gives_verdicts:
+    if comparison.gives_verdicts and comparison.judges_speed:
         notes.append(
             f"Rows in bold are the verdicts: the mean of ln(after/before) over levels, and its {level} t interval over "
             f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of {100 * (1 - comparison.alpha):g} "
@@ -197,13 +281,6 @@ def _legend(comparison: Comparison) -> str:
     return "\n\n".join([*notes, *(escape_markdown(note) for note in comparison.notes)])
 
 
-def _details(comparison: Comparison) -> str:
-    percentiles = percentile_table(comparison)
-    inside = [detail_table(comparison), *([percentiles] if percentiles else [])]
-    body = "\n\n".join(inside)
-    return f"<details><summary>every level: tests, and percentiles before → after</summary>\n\n{body}\n\n</details>"
-
-
 def _reproduce(comparison: Comparison, command: Sequence[str]) -> str | None:
     lines = []
     for name, arm in (("before", comparison.before), ("after", comparison.after)):
@@ -212,4 +289,4 @@ def _reproduce(comparison: Comparison, command: Sequence[str]) -> str | None:
             lines.append(f"{shlex.join(arm.command)}  # {name}{times}")
     if command:
         lines.append(shlex.join(command))
-    return f"**Reproduce**\n\n{code_block(chr(10).join(lines), 'sh')}" if lines else None
+    return _details("reproduce", code_block("\n".join(lines), "sh")) if lines else None

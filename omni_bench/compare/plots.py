@@ -23,6 +23,7 @@ from omni_bench.report.plots import BLUE, DPI, GREY, ORANGE, save_figure, scale_
 ARMS = (("before", BLUE, "o", "-"), ("after", ORANGE, "s", "--"))
 CONFIDENCE = 0.95
 MAX_FIT_PANELS = 6
+RUNS_SHOWN = "small: each run; bars: 95 % t interval"
 METRICS_PNG, FIT_PNG = "before_after.png", "e2el_over_audio.png"
 
 Point = tuple[float, float | None, float | None]
@@ -76,6 +77,8 @@ def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -
         axes.set_title(f"{metric_label(metric)}{said}", loc="left", fontsize=10.5, fontweight="bold")
         _frame(axes, axis_label(comparison.levels), metric_label(metric))
         scale_x(axes, [level_value(level) for level in comparison.levels])
+        if len(arms[0]) > 1:
+            axes.text(1, 1.01, RUNS_SHOWN, transform=axes.transAxes, ha="right", va="bottom", fontsize=7, color=GREY)
         if any(drawn):
             axes.set_ylim(0, 1.15 * max(top for top in drawn if top is not None))
             axes.legend(frameon=False, fontsize=9)
@@ -93,10 +96,20 @@ def _draw_arm(axes: Axes, runs: Sequence[RunView], metric: str, levels: Sequence
     nudge = 2 ** (0.06 * (2 * number - 1))  # so that intervals do not hide one another
     xs, values = [level * nudge for level, *_ in points], [value for _, value, _, _ in points]
     axes.plot(xs, values, style, marker=marker, markersize=5, linewidth=1.6, color=colour, label=label)
+    dots = [(x, value) for x, (level, *_) in zip(xs, points, strict=True) for value in _of_runs(runs, metric, level)]
+    if len(runs) > 1 and dots:
+        axes.plot(*zip(*dots, strict=True), marker, markersize=3, alpha=0.45, color=colour, linestyle="")
     for x, (_, _, low, high) in zip(xs, points, strict=True):
         if low is not None and high is not None:
             axes.plot([x, x], [low, high], "-", color=colour, linewidth=1.2, marker="_", markersize=7)
-    return max(high if high is not None else value for _, value, _, high in points)
+    tops = [high if high is not None else value for _, value, _, high in points]
+    return max([*tops, *(value for _, value in dots)])
+
+
+def _of_runs(runs: Sequence[RunView], metric: str, level: float) -> list[float]:
+    """The value of every run at a place of the axis."""
+    views = [view for run in runs for view in run.levels if level_value(view.concurrency) == level]
+    return [value for view in views if (value := view.value(metric)) is not None]
 
 
 def _fit_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:

@@ -41,8 +41,12 @@ class ComparisonOutcome(StrEnum):
     NO_REGRESSION = "NO REGRESSION"
     INCONCLUSIVE = "INCONCLUSIVE"
     HARD_FAILURE = "HARD FAILURE"
+    AFTER_BROKEN = "AFTER IS BROKEN"
     NO_CLAIM = "NO PERFORMANCE CLAIM"
     ADVISORY = "ADVISORY"
+
+
+NOT_ABOUT_SPEED = (ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.AFTER_BROKEN, ComparisonOutcome.NO_CLAIM)
 
 
 class Mark(StrEnum):
@@ -50,7 +54,8 @@ class Mark(StrEnum):
 
     WORSE = "worse"
     BETTER = "better"
-    NOTHING = "no change shown"
+    SAME = "no change"  # one of 5 % is excluded
+    NOTHING = "cannot tell"
     ADVISORY = "advisory"
     INVALID = "invalid"
     LENGTH_GUARD = "length guard"
@@ -76,6 +81,7 @@ class Cell:
     ``before``, ``after``: geometric means over the runs (of an intercept: arithmetic means). ``change`` and
     ``interval`` (two-sided, 1 − 2 · alpha) are fractions of before; of an intercept, of the median E2EL of before.
     ``p`` is two-sided, ``p_adjusted`` after Benjamini–Hochberg over all cells; None with fewer than two pairs.
+    ``better_pairs``: of the pairs, those in which after is the better one.
     """
 
     metric: str
@@ -88,6 +94,7 @@ class Cell:
     p: float | None
     p_adjusted: float | None
     mark: Mark
+    better_pairs: int = 0
 
     @property
     def delta(self) -> float | None:
@@ -105,12 +112,60 @@ class Percentiles:
 
 
 @dataclass(frozen=True)
-class LevelWer:
-    """Corpus WER (or CER) of a level in both arms, over all runs; None without a judge."""
+class LevelAccuracy:
+    """Corpus WER (or CER) and cross-talk hits of a level in both arms, over all runs; None where not checked."""
 
     concurrency: Level
     before: float | None
     after: float | None
+    cross_talk_before: int | None = None
+    cross_talk_after: int | None = None
+
+
+@dataclass(frozen=True)
+class PairChange:
+    """One primary in pair ``pair`` (from 1, as given). ``before``, ``after``: geometric means over the common levels,
+    None where that means nothing (an intercept); ``change``: their ratio − 1. ``stands_apart``: far from all others.
+    """
+
+    pair: int
+    metric: str
+    before: float | None
+    after: float | None
+    change: float
+    better: bool
+    stands_apart: bool = False
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """One thing that after does wrong and before does not: ``code`` and a ``text`` of :class:`InvalidReason`.
+
+    ``levels``: at which; ``runs``: runs of after in which.
+    """
+
+    code: str
+    levels: tuple[Level, ...]
+    text: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class HeardPair:
+    """An utterance that after says worse than before, in one pair. Rates are fractions; ``heard_*``: transcripts.
+
+    ``audio_*``: paths of the recordings, relative to where the runs are named from; None where it was not kept.
+    """
+
+    pair: int
+    concurrency: Level
+    text: str
+    heard_before: str | None
+    heard_after: str
+    rate_before: float | None
+    rate_after: float
+    audio_before: str | None
+    audio_after: str | None
 
 
 @dataclass(frozen=True)
@@ -124,7 +179,7 @@ class Accuracy:
     """
 
     rates: tuple[str | None, str | None]
-    levels: tuple[LevelWer, ...]
+    levels: tuple[LevelAccuracy, ...]
     wer_before: float | None
     wer_after: float | None
     wer: WerDifference | None
@@ -148,7 +203,9 @@ class Comparison:
     ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided error of this
     look. ``advisory``: why the outcome is not binding, in words. ``forced``: keys that differ all the same.
     ``settings``, ``versions``: what was compared. ``invalid``: why runs are not valid. ``failures``: what fails
-    whatever the speed. ``accuracy_worse``: corruption flags rose significantly.
+    whatever the speed. ``accuracy_worse``: corruption flags rose significantly. ``broken``: what is wrong with after
+    alone, empty unless that is the outcome. ``pair_changes``: the primaries pair by pair. ``worst``: what after says
+    worse than before, the worst first.
     """
 
     outcome: ComparisonOutcome
@@ -175,6 +232,14 @@ class Comparison:
     percentiles: tuple[Percentiles, ...]
     accuracy: Accuracy
     accuracy_worse: bool
+    broken: tuple[Breakage, ...] = ()
+    pair_changes: tuple[PairChange, ...] = ()
+    worst: tuple[HeardPair, ...] = ()
+
+    @property
+    def judges_speed(self) -> bool:
+        """False where the outcome says nothing about speed, whatever the figures are."""
+        return self.outcome not in NOT_ABOUT_SPEED
 
     @property
     def gives_verdicts(self) -> bool:

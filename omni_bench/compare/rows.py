@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark
+from omni_bench.compare.headline import pairs_text
+from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark, PairChange
 from omni_bench.compare.stats.accuracy import WerDifference
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
 from omni_bench.metrics.definitions import METRICS
@@ -12,6 +13,7 @@ from omni_bench.metrics.metric import Part
 from omni_bench.records.level import is_open_loop
 from omni_bench.report.format import (
     NA,
+    code_span,
     count,
     milliseconds,
     number,
@@ -23,7 +25,7 @@ from omni_bench.report.format import (
 )
 from omni_bench.report.table import markdown_table
 
-HEADERS = ("metric", "c", "before", "after", "delta", "%", "interval (%)", "verdict")
+HEADERS = ("metric", "c", "before", "after", "delta", "%", "interval (%)", "p", "p adjusted", "verdict")
 _UNITS = {"ms": " (ms)", "s": " (s)"}
 NOTHING = "–"
 UP, DOWN, LEVEL = "↑", "↓", "→"
@@ -75,6 +77,8 @@ def primary_row(comparison: Comparison, primary: PrimaryVerdict) -> list[str]:
         NOTHING,
         change if change == NA else f"**{change}**",
         interval_text(primary.interval),
+        NOTHING,
+        NOTHING,
         text,
     ]
 
@@ -84,7 +88,7 @@ def _verdict(primary: PrimaryVerdict) -> str:
     if primary.verdict is Verdict.NO_REGRESSION:
         return f"{LEVEL} no regression"
     if primary.verdict is Verdict.INCONCLUSIVE:
-        return "? inconclusive"
+        return f"? {Mark.NOTHING}"
     return f"{_arrow(primary.change)} **{primary.verdict}**"
 
 
@@ -99,6 +103,8 @@ def cell_rows(cells: Sequence[Cell], comparison: Comparison) -> list[list[str]]:
             _signed(cell.metric, cell.delta),
             signed_percent(cell.change),
             interval_text(cell.interval),
+            probability(cell.p),
+            probability(cell.p_adjusted),
             _mark(cell, comparison),
         ]
         for cell in cells
@@ -120,8 +126,10 @@ def _signed(metric: str, value: float | None) -> str:
 def _mark(cell: Cell, comparison: Comparison) -> str:
     if cell.mark is Mark.ADVISORY:
         return advisory_text(comparison) if not comparison.gives_verdicts else "advisory"
-    if cell.mark is Mark.NOTHING:
+    if cell.mark is Mark.SAME:
         return f"{LEVEL} {cell.mark}"
+    if cell.mark is Mark.NOTHING:
+        return f"? {cell.mark} ({pairs_text(cell.better_pairs, cell.pairs)})"
     if cell.mark in (Mark.WORSE, Mark.BETTER):
         return f"{_arrow(cell.change)} {cell.mark}"
     return str(cell.mark)
@@ -144,7 +152,7 @@ def accuracy_rows(comparison: Comparison) -> list[list[str]]:
     before, after = (flags.before, flags.after) if flags is not None else (None, None)
     tested = NA
     if flags is not None:
-        direction = f"{LEVEL} {Mark.NOTHING}"
+        direction = f"? {Mark.NOTHING}" if flags.before or flags.after else "none"
         if flags.p < 0.05:
             direction = f"{UP} **worse**" if flags.worse > flags.better else f"{DOWN} better"
         tested = f"{direction} (McNemar {p_text(flags.p)})"
@@ -165,12 +173,13 @@ def _rate_row(accuracy: Accuracy) -> list[str]:
     before, after, wer = accuracy.wer_before, accuracy.wer_after, accuracy.wer
     if accuracy.rate is None:
         values = [f"{rate} {percent(value)}" for rate, value in zip(accuracy.rates, (before, after), strict=True)]
-        return ["errors", "all", *values, NA, NOTHING, NA, "not compared: not the same rate"]
+        return ["errors", "all", *values, NA, NOTHING, NA, NOTHING, NOTHING, "not compared: not the same rate"]
     difference = None if before is None or after is None else 100 * (after - before)
     if wer is None:
         said = NA if difference is None else "not tested"
     else:
-        said = f"{UP} worse" if wer.low > 0 else f"{DOWN} better" if wer.high < 0 else f"{LEVEL} {Mark.NOTHING}"
+        said = f"{UP} worse" if wer.low > 0 else f"{DOWN} better" if wer.high < 0 else f"? {Mark.NOTHING}"
+        said = "no errors" if not (before or after) else said
     return [
         accuracy.rate,
         "all",
@@ -179,13 +188,15 @@ def _rate_row(accuracy: Accuracy) -> list[str]:
         NA if difference is None else f"{signed(difference, 2)} points",
         NOTHING,
         NA if wer is None else points_text(wer),
+        NOTHING,
+        NOTHING,
         said,
     ]
 
 
 def _count_row(name: str, before: int | None, after: int | None, said: str) -> list[str]:
     delta = NA if before is None or after is None else f"{after - before:+d}"
-    return [name, "all", count(before), count(after), delta, NOTHING, NOTHING, said]
+    return [name, "all", count(before), count(after), delta, *[NOTHING] * 4, said]
 
 
 def _counts_said(before: int | None, after: int | None, failure: bool) -> str:
@@ -201,31 +212,27 @@ def _counts_said(before: int | None, after: int | None, failure: bool) -> str:
     return f"{arrow}{'look at it' if after > before else 'as before' if after == before else 'fewer'}"
 
 
-def detail_table(comparison: Comparison) -> str:
-    """The test of every cell, and the WER or CER of every level."""
-    rows = [
-        [
-            metric_label(cell.metric),
-            str(cell.concurrency),
-            str(cell.pairs),
-            signed_percent(cell.change),
-            interval_text(cell.interval),
-            probability(cell.p),
-            probability(cell.p_adjusted),
-        ]
-        for cell in comparison.cells
-    ]
-    level = level_header(comparison)
-    table = markdown_table(("metric", level, "pairs", "%", "interval (%)", "p", "p adjusted"), rows, left=(0,))
-    accuracy = comparison.accuracy
-    rates = [
-        [str(one.concurrency), percent(one.before), percent(one.after)]
-        for one in accuracy.levels
-        if one.before is not None or one.after is not None
-    ]
-    names = (rate or accuracy.rate or "WER" for rate in accuracy.rates)
-    heads = (f"{name} {side}" for name, side in zip(names, ("before", "after"), strict=True))
-    return f"{table}\n\n{markdown_table((level, *heads), rates)}" if rates else table
+def pair_table(comparison: Comparison) -> str | None:
+    """One row a pair: each primary before → after, over all levels. None with a single pair."""
+    metrics = list(dict.fromkeys(one.metric for one in comparison.pair_changes))
+    pairs = sorted({one.pair for one in comparison.pair_changes})
+    if len(pairs) < 2:
+        return None
+    found = {(one.pair, one.metric): one for one in comparison.pair_changes}
+    rows = []
+    for pair in pairs:
+        runs = (arm.sources[pair - 1] for arm in (comparison.before, comparison.after))
+        of_pair = (found.get((pair, metric)) for metric in metrics)
+        rows.append([str(pair), *(NA if one is None else _pair_cell(one) for one in of_pair), *map(code_span, runs)])
+    heads = ("pair", *map(metric_label, metrics), "before", "after")
+    return markdown_table(heads, rows, left=range(1, len(heads)))
+
+
+def _pair_cell(one: PairChange) -> str:
+    change = f"{signed_percent(one.change)}{' (outlier)' if one.stands_apart else ''}"
+    if one.before is None:
+        return change
+    return f"{value_text(one.metric, one.before)} {LEVEL} {value_text(one.metric, one.after)}, {change}"
 
 
 def percentile_table(comparison: Comparison) -> str | None:

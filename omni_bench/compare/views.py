@@ -41,7 +41,8 @@ class LevelView:
 class RequestView:
     """One request of a run. ``audio_s``, ``e2el_ms``: None if it failed or its audio is invalid.
 
-    ``corrupted``, ``edits`` and ``words`` (of the reference): None if it was not judged.
+    ``corrupted``, ``edits`` and ``words`` (of the reference): None if it was not judged. ``text`` was to be said,
+    ``heard`` was heard; ``audio``: its recording within the run folder, None if it was not kept.
     """
 
     key: UtteranceKey
@@ -50,6 +51,9 @@ class RequestView:
     corrupted: bool | None = None
     edits: int | None = None
     words: int | None = None
+    text: str | None = None
+    heard: str | None = None
+    audio: str | None = None
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,16 @@ DISTRIBUTIONS = {
 
 SPEECH_BACKEND = "openai-audio-speech"
 RATES = {"audio_per_s": "audio_throughput", "requests_per_s": "request_throughput"}
+_PRINTED = {"audio_per_s": "Audio throughput", "requests_per_s": "Request throughput"}
 _FIGURES = {name: (name,) for name in ("mean", "std", "p50", "p90", "p95", "p99")} | {"p50": ("p50", "median")}
 _KEYS = ("backend", "model_id", "tokenizer_id", "num_prompts", "request_rate", "burstiness")
+
+
+def printed_name(metric: str) -> str | None:
+    """What ``vllm bench serve`` calls a metric in its summary (AUDIO_TTFP, "Audio throughput"); None if it has none."""
+    if metric in DISTRIBUTIONS:
+        return DISTRIBUTIONS[metric].removesuffix("_ms").removesuffix("_s").upper()
+    return _PRINTED.get(metric)
 
 
 def read_result(data: Any, where: str) -> RunView:

@@ -118,6 +118,15 @@ def escape_markdown(text: object) -> str:
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def code_span(text: object) -> str:
+    """``text`` as one line of code that it cannot end, for cells too: a pipe in it becomes a broken bar."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in str(text)).split()).replace("|", "¦")
+    longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
+    pad = " " if longest else ""
+    fence = "`" * (longest + 1)
+    return f"{fence}{pad}{plain}{pad}{fence}" if plain else ""
+
+
 def code_block(text: str, language: str = "") -> str:
     """A fenced block that ``text`` cannot end: the fence is longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -36,7 +36,7 @@ from omni_bench.run.pinning import CorePinning
 from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.profiling import profile_plan, profiled, take_profile
-from omni_bench.run.progress import RunProgress
+from omni_bench.run.progress import PartOf, RunProgress
 from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
 from omni_bench.run.server_facts import ServerFacts, target_facts
@@ -96,17 +96,24 @@ class _Session:
         self.progress.on_event(event)
 
 
-def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet: bool = False) -> RunOutcome:
+def run(
+    config: RunConfig,
+    run_dir: Path,
+    command: Sequence[str] = (),
+    *,
+    quiet: bool = False,
+    part_of: PartOf | None = None,
+) -> RunOutcome:
     """Do the whole run of a validated ``config`` into ``run_dir`` and print the summary.
 
     ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
-    part of something larger). A run that ended but may not be trusted is
-    no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
+    part of something larger); with ``part_of`` its progress is shown, and no summary. A run that ended but may not be
+    trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
     impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
     """
     started_utc, started = datetime.now(UTC), time.monotonic()
     console = Console(file=io.StringIO()) if quiet else None
-    with RunFolder.create(run_dir) as folder, RunProgress(console) as progress:
+    with RunFolder.create(run_dir) as folder, RunProgress(console, part_of) as progress:
         prepared = prepare(config, run_dir, progress.say)
         session = _Session(config, tuple(command), folder, prepared, progress, started_utc, started)
         try:
@@ -122,7 +129,7 @@ def run(config: RunConfig, run_dir: Path, command: Sequence[str] = (), *, quiet:
             shutil.rmtree(folder.path / SPOOL, ignore_errors=True)
     if problem is not None:
         raise _with_place(problem, session)
-    if not quiet:
+    if not quiet and part_of is None:
         print_summary(document, folder.report_md)
     return RunOutcome(run_dir, document)
 

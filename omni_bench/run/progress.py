@@ -7,6 +7,8 @@ drawing cannot disturb a measurement.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -23,10 +25,28 @@ LINE_EVERY_S = 15.0
 """Off a terminal, how long nothing is said at most while requests finish."""
 
 
-class RunProgress:
-    """Levels, requests, judged clips and the time left. Use as ``with``; every method may be called any time."""
+@dataclass(frozen=True)
+class PartOf:
+    """Of which whole a run is one part. ``name``: "run 3/10, pair 2/5, before"; ``done``, ``total``: runs of it.
 
-    def __init__(self, console: Console | None = None):
+    ``left``: in words how much time is left for all of it, empty if that is not known.
+    """
+
+    name: str
+    done: int
+    total: int
+    left: Callable[[], str]
+
+
+class RunProgress:
+    """Levels, requests, judged clips and the time left. Use as ``with``; every method may be called any time.
+
+    ``part_of``: of which whole this run is a part; its bars go when it has ended.
+    """
+
+    def __init__(self, console: Console | None = None, part_of: PartOf | None = None):
+        self._part_of = part_of
+        self._whole: TaskID | None = None
         self.console = console or TerminalConsole(stderr=True)
         self._live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._bars = Progress(
@@ -40,6 +60,7 @@ class RunProgress:
             console=self.console,
             refresh_per_second=4,  # the load worker needs the processor more
             disable=not self._live,
+            transient=part_of is not None,
         )
         self._all: TaskID | None = None
         self._current: _Count | None = None
@@ -49,6 +70,9 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         self._bars.start()
+        if self._part_of is not None:
+            part = self._part_of
+            self._whole = self._bars.add_task(part.name, total=part.total, completed=part.done, note=part.left())
         return self
 
     def __exit__(
@@ -108,8 +132,16 @@ class RunProgress:
         """The current bar, if any, is over."""
         count = self._current
         if count is not None and not self._live and (count.said < count.done or count.cancelled):
-            self.say(count.line())
+            self._say_count(count)
         self._current = None
+
+    def _say_count(self, count: _Count) -> None:
+        part = self._part_of
+        if part is None:
+            self.say(count.line())
+        else:
+            left = part.left()
+            self.say(f"{part.name}: {count.line()}{f'; of the study {left}' if left else ''}")
 
     def _begin(self, name: str, total: int) -> None:
         self.end()
@@ -126,10 +158,12 @@ class RunProgress:
         count.done += 1
         count.failed += failed
         self._bars.update(count.task, advance=1, note=count.note())
+        if self._part_of is not None and self._whole is not None:
+            self._bars.update(self._whole, note=self._part_of.left())
         now = time.monotonic()
         if not self._live and (count.done >= count.total or now - count.said_at >= LINE_EVERY_S):
             count.said, count.said_at = count.done, now
-            self.say(count.line())
+            self._say_count(count)
 
     def _cancel(self) -> None:
         """One request of the current bar was given up after Ctrl-C: neither done nor failed."""

@@ -20,9 +20,10 @@ class FakeRunner:
         self.levels = (2, 4)
         self.calls = []
 
-    def __call__(self, config, folder, command):
+    def __call__(self, config, folder, command, part_of=None):
         arm = folder.name.split("-")[1]
-        self.calls.append(SimpleNamespace(arm=arm, folder=folder, config=config, command=tuple(command)))
+        call = {"arm": arm, "folder": folder, "config": config, "command": tuple(command), "part_of": part_of}
+        self.calls.append(SimpleNamespace(**call))
         number = len(self.calls)
         end = self.ends.get(number)
         if isinstance(end, BaseException):

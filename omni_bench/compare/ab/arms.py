@@ -11,7 +11,8 @@ from typing import Any, get_type_hints
 from omni_bench.compare.ab.sources import Source, find_source
 from omni_bench.compare.ab.words import ArmWords, StudyWords, quoted
 from omni_bench.errors import ConfigError
-from omni_bench.records.config import RunConfig
+from omni_bench.load.closed_plan import measured_requests
+from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, RunConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 
@@ -19,6 +20,8 @@ FREE_GROUPS = ("target", "reference")
 FREE_KEYS = ("client.api_key_env",)
 """What the arms may differ in: the server. Anything else would compare two measurements, not two servers."""
 
+MAX_KEPT = 128
+"""Answers of one run, about 20 MB of WAV."""
 Build = Callable[[Source], Path]
 
 
@@ -72,7 +75,11 @@ def resolve_arms(words: StudyWords, folder: Path, build: Build) -> tuple[StudyAr
     """
     sources = [find_source(one.source, folder) if one.source is not None else None for one in words.arms]
     pairs = list(zip(words.arms, sources, strict=True))
-    drafts = [compose(_overrides(words.shared, one, source, None)) for one, source in pairs]
+    shared = words.shared
+    drafts = [compose(_overrides(shared, one, source, None)) for one, source in pairs]
+    if keeps_all_audio(drafts[0]) and not any(word.startswith("output.save_audio=") for word in shared):
+        shared = (*shared, "output.save_audio=all")  # so that what after says wrong can be heard from before too
+        drafts = [replace(draft, output=replace(draft.output, save_audio="all")) for draft in drafts]
     for (one, source), config in zip(pairs, drafts, strict=True):
         if source is not None and config.target.kind == "external":
             raise ConfigError(f"{one.name}: {source.title} is a server to launch, but its target is an URL")
@@ -80,9 +87,18 @@ def resolve_arms(words: StudyWords, folder: Path, build: Build) -> tuple[StudyAr
     arms = []
     for one, source in pairs:
         python = str(build(source)) if source is not None else None
-        overrides = _overrides(words.shared, one, source, python)
+        overrides = _overrides(shared, one, source, python)
         arms.append(StudyArm(one.name, _title(one, source), overrides, compose(overrides), source))
     return arms[0], arms[1]
+
+
+def keeps_all_audio(config: RunConfig) -> bool:
+    """Whether a run has so few answers (:data:`MAX_KEPT`) that all of them can be kept."""
+    load = config.load
+    if load.kind == CLOSED_LOOP:
+        return measured_requests(load) <= MAX_KEPT
+    known = load.kind == OPEN_LOOP and load.duration_s is None
+    return known and load.requests_per_level * len(load.rate_hz) <= MAX_KEPT
 
 
 def same_server(before: StudyArm, after: StudyArm) -> bool:

@@ -13,12 +13,13 @@ from typing import Any
 
 from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
+from omni_bench.compare.load import STUDY_NAME
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 
-STATE_NAME, RUNS = "ab.json", "runs"
-SCHEMA_VERSION = "1.0"
+STATE_NAME, RUNS = STUDY_NAME, "runs"
+SCHEMA_VERSION = "1.1"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class StudyState:
     """The whole of ab.json.
 
     ``start``: the arm that begins, drawn by ``seed``. ``harness``: version and commit of omni-bench. ``resumed``:
-    numbers of the runs before which the study was resumed. ``ending``: None until it has ended.
+    numbers of the runs before which the study was resumed. ``extended_from``: how many pairs it had each time when
+    somebody asked for more. ``ending``: None until it has ended.
     """
 
     command: tuple[str, ...]
@@ -47,6 +49,7 @@ class StudyState:
     arms: tuple[StudyArm, StudyArm]
     records: tuple[RunRecord, ...] = ()
     resumed: tuple[int, ...] = ()
+    extended_from: tuple[int, ...] = ()
     ending: Ending | None = None
 
     def arm(self, name: str) -> StudyArm:
@@ -91,6 +94,7 @@ class StudyState:
                 arms=tuple(StudyArm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]
                 records=tuple(_record(one) for one in document["records"]),
                 resumed=tuple(document["resumed"]),
+                extended_from=tuple(document.get("extended_from", ())),
                 ending=Ending(**document["ending"]) if document["ending"] else None,
             )
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

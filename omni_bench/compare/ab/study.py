@@ -25,6 +25,7 @@ from omni_bench.compare.ab.order import (
     next_step,
     only_after_is_broken,
 )
+from omni_bench.compare.ab.pace import Pace, about
 from omni_bench.compare.ab.state import RUNS, Ending, StudyState
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run
@@ -45,6 +46,7 @@ from omni_bench.records.config import RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import Blame, reasons_of
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.progress import PartOf
 
 EXIT_INCONCLUSIVE = 2
 EXIT_CODES = {
@@ -52,6 +54,7 @@ EXIT_CODES = {
     ComparisonOutcome.IMPROVEMENT: EXIT_OK,
     ComparisonOutcome.REGRESSION: EXIT_INVALID,
     ComparisonOutcome.HARD_FAILURE: EXIT_INVALID,
+    ComparisonOutcome.AFTER_BROKEN: EXIT_INVALID,
     ComparisonOutcome.NO_CLAIM: EXIT_INVALID,
     ComparisonOutcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
     ComparisonOutcome.ADVISORY: EXIT_INCONCLUSIVE,
@@ -62,8 +65,11 @@ EXIT_CODES = {
 class Runner(Protocol):
     """Does one whole run and gives its run.json."""
 
-    def __call__(self, config: RunConfig, folder: Path, command: Sequence[str]) -> Mapping[str, Any]:
-        """Raises OmniBenchError for a run that came to no end, KeyboardInterrupt for Ctrl-C."""
+    def __call__(self, config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf) -> Mapping[str, Any]:
+        """``part_of``: for its progress.
+
+        Raises OmniBenchError for a run that came to no end, KeyboardInterrupt for Ctrl-C.
+        """
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,11 @@ class StudyResult:
 class Study:
     """A study in ``folder``, new or to be gone on with; ``state`` is on disk already. ``say`` shows progress."""
 
-    def __init__(self, folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]):
+    def __init__(
+        self, folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None], pace: Pace | None = None
+    ):
         self.folder, self.state = folder, state
+        self._pace = pace or Pace()
         self._runner, self._say = runner, say
         self._views: dict[str, RunView] = {}
         self._said: set[str] = set()
@@ -121,7 +130,8 @@ class Study:
                     self._write(self.state.with_record(assess(record, whole)))
                 else:
                     self._put_aside(replace(record, state=RunState.INTERRUPTED))
-        if self.state.records:
+        was_asked_for = self.state.extended_from[-1:] == (len(good_pairs(self.state.records)),)
+        if self.state.records and not was_asked_for:
             number = len(self.state.records) + 1
             self._write(replace(self.state, resumed=(*self.state.resumed, number)))
 
@@ -134,8 +144,10 @@ class Study:
         arm = self.state.arm(step.arm)
         started = time.monotonic()
         try:
-            document = self._runner(rotated(arm.config, step.pair), self._path(record), arm.run_command)
+            part_of = self._part_of(step, wanted, started)
+            document = self._runner(rotated(arm.config, step.pair), self._path(record), arm.run_command, part_of)
             ended = assess(record, document)
+            self._pace.add(time.monotonic() - started)
         except (TargetError, ProtocolError) as error:
             ended = replace(record, state=RunState.FAILED, reasons=(str(error).splitlines()[0],), content=False)
         except (OmniBenchError, OSError, KeyboardInterrupt):
@@ -152,6 +164,18 @@ class Study:
         )
         if bad and step.attempt < MAX_ATTEMPTS:
             self._say(f"pair {step.pair} is repeated once")
+
+    def _part_of(self, step: Step, wanted: int, started: float) -> PartOf:
+        done = 2 * len(good_pairs(self.state.records))
+        done += len(attempt_runs(self.state.records, step.pair, step.attempt)) - 1  # this one is recorded already
+        total = 2 * wanted
+        again = ", repeated" if step.attempt > 1 else ""
+
+        def left() -> str:
+            left_s = self._pace.left_s(total - done, time.monotonic() - started)
+            return "" if left_s is None else f"{about(left_s)} left"
+
+        return PartOf(f"run {done + 1}/{total}, pair {step.pair}/{wanted}{again}, {step.arm}", done, total, left)
 
     def _put_aside(self, record: RunRecord) -> None:
         """Rename the folder of a run that counts for nothing, so that what is left in runs/ are the runs."""
@@ -197,7 +221,8 @@ class Study:
             if one.pair == step.pair and one.state in (RunState.INVALID, RunState.FAILED)
         ]
         why = f"pair {step.pair} came to nothing in {MAX_ATTEMPTS} attempts ({'; '.join(bad)})"
-        hard = comparison is not None and comparison.outcome is ComparisonOutcome.HARD_FAILURE
+        wrong = (ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.AFTER_BROKEN)
+        hard = comparison is not None and comparison.outcome in wrong
         if hard or only_after_is_broken(self.state.records, step.pair):
             return Ending(outcome, EXIT_INVALID, f"{why}: {AFTER} is broken where {BEFORE} is not")
         return Ending(outcome, EXIT_INFRASTRUCTURE, why)

@@ -74,6 +74,16 @@ def read_words(words: Sequence[str]) -> StudyWords:
     return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed)
 
 
+def more_pairs(words: Sequence[str]) -> int | None:
+    """N of the one word ``pairs=N`` that may stand beside ``--resume``; None without it. Raises ConfigError."""
+    if not words:
+        return None
+    key, _, value = words[0].partition("=")
+    if len(words) > 1 or key != "pairs":
+        raise ConfigError("--resume goes on with a study as it was begun: beside it, only pairs=N may stand")
+    return _whole("pairs", value, 1, MAX_PAIRS)
+
+
 def _plan(settings: dict[str, str]) -> StudyPlan:
     """``pairs`` and what they are extended to: 8 for a full study, none for a quick advisory one or a long one."""
     pairs = _whole("pairs", settings.get("pairs", str(FULL_PAIRS)), 1, MAX_PAIRS)

@@ -47,11 +47,13 @@ CELL_FALSE_DISCOVERY_RATE = 0.10
 class StudyPlan:
     """How many pairs are run before looking. ``extended``: how many in all after the one extension, None for none.
 
-    A study that may look twice spends half of the error at each look (Bonferroni).
+    ``earlier_looks``: how often it was looked at before somebody asked for more pairs. A study that may look several
+    times spends an equal share of the error at each look (Bonferroni).
     """
 
     pairs: int = FULL_PAIRS
     extended: int | None = 8
+    earlier_looks: int = 0
 
     def __post_init__(self) -> None:
         if self.pairs < 1 or (self.extended is not None and self.extended <= self.pairs):
@@ -60,7 +62,18 @@ class StudyPlan:
     @property
     def alpha(self) -> float:
         """The one-sided error of each look."""
-        return ALPHA if self.extended is None else ALPHA / 2
+        return ALPHA / self.looks
+
+    @property
+    def looks(self) -> int:
+        """How many looks the plan allows for, the earlier ones included."""
+        return self.earlier_looks + (1 if self.extended is None else 2)
+
+    def with_more(self, pairs: int) -> StudyPlan:
+        """The plan of an ended study that goes on to ``pairs`` pairs. Raises ValueError if it has as many."""
+        if pairs <= max(self.pairs, self.extended or 0):
+            raise ValueError(f"pairs={pairs}: more than {max(self.pairs, self.extended or 0)}")
+        return StudyPlan(pairs, None, self.looks)
 
     def wanted_pairs(self, done: int, verdict: Verdict | None) -> int:
         """How many pairs the study should have in all, given what ``done`` pairs say; ``done`` itself: stop.

@@ -34,25 +34,32 @@ def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, cap
     fake = runner(slower=(1.2, 1.0))
     assert main(["ab", *CONFIGS, "seed=1", "--out", "study"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("## omni-bench: IMPROVEMENT\n")
-    assert "after 2 pairs: TTFP -" in captured.err and "written: " in captured.err
+    assert captured.out.startswith("IMPROVEMENT\nFaster: TTFP -") and "written: " in captured.out
+    assert "after 2 pairs: TTFP -" in captured.err and "10 runs (16 if extended); how long" in captured.err
+    names = [call.part_of.name for call in fake.calls]
+    assert names[0] == "run 1/10, pair 1/5, before" and names[-1].startswith("run 10/10, pair 5/5, ")
+    assert fake.calls[1].part_of.left().startswith("about ")
     written = (tmp_path / "study" / "compare.md").read_text()
     assert f"{shlex.join(['omni-bench', 'ab', *CONFIGS, 'seed=1'])}\n" in written
     commands = {call.arm: call.command for call in fake.calls}
-    assert commands["before"] == ("omni-bench", "run", "scenario=smoke", "reference.predictor=reprefill")
+    assert commands["before"] == (
+        *("omni-bench", "run", "scenario=smoke", "output.save_audio=all", "reference.predictor=reprefill"),
+    )
     assert json.loads((tmp_path / "study" / "compare.json").read_text())["outcome"] == "IMPROVEMENT"
     assert sorted(path.name for path in (tmp_path / "study").iterdir()) == [
         "ab.json",
+        "compare.csv",
         "compare.json",
         "compare.md",
         "plots",
+        "pull_request.md",
         "runs",
     ]
 
 
 def test_a_drawn_seed_is_in_the_command(runner, tmp_path, capsys):
     runner(slower=(1.0, 1.2))
-    assert main(["ab", *CONFIGS, "pairs=1"]) == 2
+    assert main(["ab", *CONFIGS, "pairs=1", "--for-pr"]) == 2
     (folder,) = (tmp_path / "reports/runs/ab").iterdir()
     seed = json.loads((folder / "ab.json").read_text())["seed"]
     assert f"pairs=1 seed={seed}\n" in capsys.readouterr().out
@@ -62,7 +69,7 @@ def test_options_of_the_environments_stand_anywhere_and_are_in_the_command(runne
     runner()
     (tmp_path / "pins.txt").write_text("")
     words = [CONFIGS[0], "--share-packages", *CONFIGS[1:], "--constraints", "pins.txt", "pairs=1", "seed=1"]
-    assert main(["ab", *words]) == 2
+    assert main(["ab", *words, "--for-pr"]) == 2
     command = ["omni-bench", "ab", "--share-packages", "--constraints", "pins.txt", *CONFIGS, "pairs=1", "seed=1"]
     assert f"{shlex.join(command)}\n" in capsys.readouterr().out
 
@@ -82,6 +89,35 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(runner, tmp_path, capsys):
     assert len(fake.calls) == 5
     assert main(["ab", "--resume", str(folder)]) == 0, "an ended study shows its result"
     assert "this study has ended" in capsys.readouterr().err and len(fake.calls) == 5
+
+
+def test_an_ended_study_takes_more_pairs(runner, tmp_path, capsys):
+    fake = runner(slower=(1.2, 1.0))
+    assert main(["ab", *CONFIGS, "pairs=2", "--out", "study"]) == 0
+    assert f"for more pairs: omni-bench ab --resume {tmp_path / 'study'} pairs=5\n" in capsys.readouterr().err
+    assert main(["ab", "--resume", "study", "pairs=2"]) == 2
+    assert "pairs=2: more than 2, which this study has already" in capsys.readouterr().err
+    assert main(["ab", "--resume", "study", "pairs=4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["ending"]["outcome"] == "IMPROVEMENT" and document["comparison"]["pairs"] == 4
+    assert document["comparison"]["alpha"] == 0.025, "it was looked at before"
+    assert len(fake.calls) == 8 and fake.calls[4].part_of.name.startswith("run 5/8, pair 3/4, ")
+    state = json.loads((tmp_path / "study" / "ab.json").read_text())
+    assert state["extended_from"] == [2] and state["resumed"] == [] and state["plan"]["earlier_looks"] == 1
+    written = (tmp_path / "study" / "compare.md").read_text()
+    assert "Extended on request from 2 to 4 pairs, after the result was seen" in written
+    assert "interrupted" not in written
+
+
+def test_a_study_of_an_older_version_is_read_and_one_that_goes_on_takes_no_pairs(runner, tmp_path, capsys):
+    runner(slower=(1.2, 1.0), ends={2: KeyboardInterrupt()})
+    main(["ab", *CONFIGS, "pairs=2", "--out", "study"])
+    assert main(["ab", "--resume", "study", "pairs=4"]) == 2
+    assert "has not ended yet; first omni-bench ab --resume" in capsys.readouterr().err
+    state = json.loads((tmp_path / "study" / "ab.json").read_text())
+    del state["extended_from"], state["plan"]["earlier_looks"]
+    (tmp_path / "study" / "ab.json").write_text(json.dumps(state | {"schema_version": "1.0"}))
+    assert main(["ab", "--resume", "study"]) == 0
 
 
 def test_infrastructure_exits_with_3(runner, capsys):
@@ -113,7 +149,8 @@ def test_a_first_run_that_cannot_begin_leaves_no_folder(runner, tmp_path, capsys
         (["ab", *CONFIGS, "after.load.requests_per_level=1"], "would be compared"),
         (["ab", *CONFIGS, "reference.predictor=x"], "predictor"),
         (["ab", "--resume", "nowhere"], "is not the folder of a study"),
-        (["ab", "--resume", "nowhere", "pairs=3"], "takes no other arguments"),
+        (["ab", "--resume", "nowhere", "pairs=3", "seed=1"], "only pairs=N may stand"),
+        (["ab", "--resume", "nowhere", "seed=1"], "only pairs=N may stand"),
         (["ab", *CONFIGS, "--out", "taken"], "is not an empty folder"),
     ],
 )

@@ -21,9 +21,11 @@ def test_a_regression_exits_with_1_and_writes_everything(make, tmp_path, capsys)
     out = tmp_path / "new" / "out"
     assert main(["compare", str(before), str(after), "--out", str(out)]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("## omni-bench: REGRESSION\n")
+    assert text.startswith("REGRESSION\nSlower: TTFP +") and f"{out / 'pull_request.md'}\n" in text
     written = (out / "compare.md").read_text()
-    assert written.startswith("## omni-bench: REGRESSION\n") and "](plots/before_after.png)" in written
+    assert written.startswith("## 🔴 omni-bench: REGRESSION\n") and "](plots/before_after.png)" in written
+    assert "![" not in (out / "pull_request.md").read_text()
+    assert (out / "compare.csv").read_text().startswith("concurrency,metric,")
     assert f"omni-bench compare {before} {after}\n" in written
     assert json.loads((out / "compare.json").read_text())["outcome"] == "REGRESSION"
     assert sorted(path.name for path in (out / "plots").iterdir()) == ["before_after.png", "e2el_over_audio.png"]
@@ -43,14 +45,24 @@ def test_a_plot_that_cannot_be_drawn_costs_no_comparison(make, tmp_path, capsys,
 def test_single_runs_exit_with_0(make, capsys):
     arguments = ["compare", str(make.folder("a")), str(make.folder("b", slower=3.0, started=1))]
     assert main(arguments) == 0
-    assert "single runs: advisory" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert captured.out.startswith("ADVISORY\nSingle runs, so") and "--for-pr" in captured.err
+    assert main([*arguments, "--for-pr"]) == 0
+    assert capsys.readouterr().out.startswith("## ❔ omni-bench: ADVISORY\n")
     assert main([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "ADVISORY"
 
 
 def test_invalid_runs_exit_with_1(make, capsys):
     assert main(["compare", str(make.folder("a")), str(make.folder("b", failures=1, started=1))]) == 1
-    assert "NO PERFORMANCE CLAIM" in capsys.readouterr().out
+    assert "AFTER IS BROKEN" in capsys.readouterr().out
+
+
+def test_a_study_is_said_to_be_one(tmp_path, capsys):
+    (tmp_path / "ab.json").write_text("{}")
+    for spec in (tmp_path, tmp_path / "ab.json"):
+        assert main(["compare", str(spec), str(spec)]) == 2
+        assert f"is a study of omni-bench ab: its table is {tmp_path / 'compare.md'}" in capsys.readouterr().err
 
 
 def test_unequal_keys_exit_with_2_unless_forced(make, capsys):

@@ -35,7 +35,7 @@ def test_the_other_way_round_is_an_improvement(make):
 def test_the_same_again_is_no_regression(make):
     comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, start=3))
     assert comparison.outcome is ComparisonOutcome.NO_REGRESSION
-    assert {cell.mark for cell in comparison.cells} == {Mark.NOTHING}
+    assert {cell.mark for cell in comparison.cells} == {Mark.SAME}
 
 
 def test_a_noisy_machine_is_inconclusive(make):
@@ -101,7 +101,9 @@ def test_without_requests_lengths_are_compared_by_level(make):
 
 def test_an_invalid_run_makes_no_claim(make):
     before, after = make.view(), make.view(failures=2, started=1)
-    assert compare_runs([before], [after]).outcome is ComparisonOutcome.NO_CLAIM
+    broken = compare_runs([before], [after])
+    assert broken.outcome is ComparisonOutcome.AFTER_BROKEN
+    assert [(one.code, one.levels, one.runs) for one in broken.broken] == [("requests_failed", (1, 4), 1)]
     comparison = compare_runs([after], [before])
     assert comparison.outcome is ComparisonOutcome.NO_CLAIM
     assert any("2 of 16 requests failed" in reason for reason in comparison.invalid)
@@ -120,10 +122,12 @@ def test_pairs_with_an_invalid_run_are_left_out(make):
 def test_a_change_that_breaks_requests_is_never_an_improvement(make):
     before, after = make.arm("before", 6, slower=1.2), make.arm("after", 6, start=3)
     after[0] = make.view("broken", failures=1, started=77)
-    assert compare_runs(before, after).outcome is ComparisonOutcome.NO_CLAIM
-    slow = make.arm("after", 6, slower=1.5, start=3)
-    slow[0] = make.view("broken", failures=1, started=77)
-    assert compare_runs(before, slow).outcome is ComparisonOutcome.REGRESSION
+    comparison = compare_runs(before, after)
+    assert comparison.outcome is ComparisonOutcome.AFTER_BROKEN and comparison.broken[0].runs == 1
+    assert {primary.verdict for primary in comparison.primaries} == {None}
+    before[3] = make.view("bad", failures=1, started=88)
+    both = compare_runs(before, after)
+    assert both.outcome is ComparisonOutcome.NO_CLAIM and both.broken == (), "before is not fine"
 
 
 def test_an_interrupted_run_makes_no_claim(make):

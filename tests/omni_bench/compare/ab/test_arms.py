@@ -11,6 +11,7 @@ from omni_bench.compare.ab import arms as arms_module
 from omni_bench.compare.ab.arms import StudyArm, resolve_arms, rotated, same_server
 from omni_bench.compare.ab.notes import opening, study_notes
 from omni_bench.compare.ab.order import RunRecord, RunState
+from omni_bench.compare.ab.pace import Pace
 from omni_bench.compare.ab.sources import Source
 from omni_bench.compare.ab.study import assess
 from omni_bench.compare.ab.words import read_words
@@ -37,7 +38,8 @@ def test_two_configurations():
     assert before.title == "reference.predictor=reprefill"
     assert before.config.target.label == "before: reference.predictor=reprefill", "the name lands in the provenance"
     assert before.fresh and not same_server(before, after)
-    assert before.run_command == ("omni-bench", "run", "scenario=smoke", "reference.predictor=reprefill")
+    kept = "output.save_audio=all"  # of so few answers
+    assert before.run_command == ("omni-bench", "run", "scenario=smoke", kept, "reference.predictor=reprefill")
 
 
 def test_two_urls_have_no_fresh_servers(new_state):
@@ -47,7 +49,7 @@ def test_two_urls_have_no_fresh_servers(new_state):
     state = replace(new_state(), arms=arms)
     assert any("No fresh servers: both arms are servers that ran already" in note for note in study_notes(state))
     assert not any("a fresh server for every run" in note for note in study_notes(state))
-    assert any("No fresh servers" in line for line in opening(state))
+    assert any("No fresh servers" in line for line in opening(state, Pace()))
 
 
 def test_one_url(new_state):
@@ -165,10 +167,16 @@ def test_whose_fault_an_invalid_run_is(levels, content):
 
 
 def test_what_is_about_to_happen_is_said(new_state):
-    lines = opening(new_state())
+    lines = opening(new_state(), Pace(60.0))
     assert lines[0] == "5 pairs, extended once to 8 if inconclusive; ABBA from before (seed=1)"
-    assert lines[1:] == ["before: reference.predictor=reprefill", " after: reference.predictor=kv_cache"]
-    assert opening(new_state(StudyPlan(3, None)))[0].startswith("3 pairs (advisory: fewer than 5); ABBA")
+    assert lines[1:] == [
+        "10 runs (16 if extended), about 10 min (extended about 16 min)",
+        "before: reference.predictor=reprefill",
+        " after: reference.predictor=kv_cache",
+    ]
+    few = opening(new_state(StudyPlan(3, None)), Pace())
+    assert few[0].startswith("3 pairs (advisory: fewer than 5); ABBA")
+    assert few[1] == "6 runs; how long they take is known after the first"
 
 
 def test_a_build_that_fails_ends_it(monkeypatch):

@@ -232,7 +232,7 @@ def test_an_invalid_run_is_kept_and_its_pair_repeated(study, fake_runner):
 def test_an_after_that_is_broken_twice_is_its_own_failure(study, fake_runner):
     result = study(fake_runner(ends={2: "invalid", 4: "invalid"}))[0].go()
     assert result.ending.exit_code == 1 and result.ending.why.endswith("after is broken where before is not")
-    assert result.comparison.outcome is ComparisonOutcome.NO_CLAIM
+    assert result.comparison.outcome is ComparisonOutcome.AFTER_BROKEN
 
 
 def test_a_before_that_is_broken_twice_is_infrastructure(study, fake_runner):
@@ -284,7 +284,7 @@ def test_a_damaged_state_is_named(tmp_path, new_state):
     (tmp_path / "ab.json").write_text(text[: len(text) // 2])
     with pytest.raises(StoreError, match=r"ab\.json is damaged"):
         StudyState.read(tmp_path)
-    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.0"', '"schema_version": "2.0"'))
+    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.1"', '"schema_version": "2.0"'))
     with pytest.raises(StoreError, match=r"schema_version '2\.0'"):
         StudyState.read(tmp_path)
 

@@ -1,0 +1,80 @@
+"""A comparison for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from omni_bench.compare.headline import headline, remarks
+from omni_bench.compare.keys import shown
+from omni_bench.compare.pivot import legend, speed_table, whole_table, words_table
+from omni_bench.compare.result import Comparison, ComparisonOutcome
+from omni_bench.errors import shorten
+from omni_bench.records.level import short_title
+from omni_bench.report.console import TerminalConsole
+
+PLAIN_WIDTH = 120
+MAX_LISTED, MAX_TEXT = 12, 160
+_STYLES = {
+    ComparisonOutcome.REGRESSION: "bold red",
+    ComparisonOutcome.HARD_FAILURE: "bold red",
+    ComparisonOutcome.AFTER_BROKEN: "bold red",
+    ComparisonOutcome.IMPROVEMENT: "bold green",
+}
+
+
+def print_comparison(comparison: Comparison, folder: Path | None = None) -> None:
+    """The verdict, the table, and the recordings. ``folder``: to which the runs' names are relative, None for here."""
+    console = TerminalConsole(plain_width=PLAIN_WIDTH)
+    console.print(Text(f"{comparison.outcome}", style=_STYLES.get(comparison.outcome, "bold")))
+    first = headline(comparison)
+    console.print(Text(f"{first[:1].upper()}{first[1:]}. {' '.join(remarks(comparison))}"))
+    if comparison.forced:
+        names = ", ".join(one.name for one in comparison.forced[:MAX_LISTED])
+        console.print(Text(f"NOT COMPARABLE, shown all the same (--force): {names} differ", style="bold yellow"))
+    spoken = words_table(comparison)
+    if comparison.judges_speed:
+        console.print(_table(whole_table(comparison)))
+    else:
+        if len(spoken[0]) > 1:
+            console.print(_table(spoken))
+        console.print(Text("Speed, which is not judged:", style="dim"))
+        console.print(_table(speed_table(comparison)), style="dim")
+    for line in _lines(comparison, folder or Path()):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _lines(comparison: Comparison, folder: Path) -> Iterator[str]:
+    if comparison.judges_speed:
+        yield legend(comparison)
+    for one in comparison.settings[:MAX_LISTED]:
+        values = (shorten(shown(value), MAX_TEXT) for value in (one.before, one.after))
+        yield f"{one.name}: {' → '.join(values)}"
+    for reason in comparison.invalid[:MAX_LISTED]:
+        yield f"invalid: {shorten(reason, 2 * MAX_TEXT)}"
+    for note in comparison.notes:
+        yield f"note: {note}"
+    for heard in comparison.worst:
+        yield f"hear it ({short_title(heard.concurrency)}): {shorten(heard.text, MAX_TEXT)}"
+        yield f"  heard as: {shorten(heard.heard_after, MAX_TEXT) or '(nothing)'}"
+        for arm, path in (("before", heard.audio_before), ("after", heard.audio_after)):
+            yield f"  {arm}: {folder / path if path is not None else 'not kept (output.save_audio=all keeps it)'}"
+
+
+def _table(cells: tuple[list[str], list[list[str]]]) -> Table:
+    headers, rows = cells
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for header in headers:
+        table.add_column(Text(header), justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(text: str) -> Text:
+    style = "red" if "🔴" in text else "green" if "🟢" in text else ""
+    return Text(text, style=style)

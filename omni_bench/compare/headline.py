@@ -1,0 +1,173 @@
+"""The verdict in a few plain sentences, for a first glance. The codes of a comparison decide, not its texts."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from omni_bench.compare.result import Breakage, Comparison, ComparisonOutcome
+from omni_bench.compare.stats.verdicts import LOSS_LIMIT, PrimaryVerdict, Verdict
+from omni_bench.errors import shorten
+from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.invalid_reason import CROSS_TALK_CODES, Code
+from omni_bench.records.level import Level, listed_levels
+from omni_bench.report.format import NA, count, p_text, percent, signed_percent
+
+MARKS = {
+    ComparisonOutcome.REGRESSION: "🔴",
+    ComparisonOutcome.IMPROVEMENT: "🟢",
+    ComparisonOutcome.NO_REGRESSION: "⚪",
+    ComparisonOutcome.INCONCLUSIVE: "❔",
+    ComparisonOutcome.HARD_FAILURE: "❌",
+    ComparisonOutcome.AFTER_BROKEN: "❌",
+    ComparisonOutcome.NO_CLAIM: "⚠️",
+    ComparisonOutcome.ADVISORY: "❔",
+}
+_BROKEN = {
+    Code.WER: "says the wrong words",
+    Code.CROSS_TALK: "speaks words of other requests",
+    Code.CROSS_TALK_REPEATS: "speaks words of other requests",
+    Code.PARITY_DIFFERS: "answers differently in company",
+    Code.PARITY_REPEATS: "answers differently when asked again",
+    Code.PARITY_WORDS: "says words wrong in company",
+    Code.PARITY_CORRUPTED: "says words wrong in company",
+    Code.INVALID_AUDIO: "sends invalid audio",
+    Code.INVALID_ANSWER: "sends invalid answers",
+    Code.REQUESTS_FAILED: "fails requests",
+    Code.WARMUP_FAILED: "fails requests",
+    Code.SOLO_FAILED: "fails requests",
+    Code.BENCH_FAILED: "fails requests",
+    Code.NO_REQUESTS: "answers no request",
+    Code.NONE_COMPLETED: "answers no request",
+}
+_GROUPS = {
+    Verdict.REGRESSION: "slower",
+    Verdict.IMPROVEMENT: "faster",
+    Verdict.NO_REGRESSION: f"no regression (a loss of {100 * LOSS_LIMIT:g} % is excluded)",
+    Verdict.INCONCLUSIVE: "cannot tell",
+}
+MAX_TEXT = 240
+SPEED_IS_NOT_JUDGED = "Speed is not judged."
+
+
+def headline(comparison: Comparison) -> str:
+    """The first sentence: what happened."""
+    match comparison.outcome:
+        case ComparisonOutcome.AFTER_BROKEN:
+            return "; ".join(_broken(comparison, one) for one in comparison.broken)
+        case ComparisonOutcome.HARD_FAILURE:
+            return "; ".join(comparison.failures)
+        case ComparisonOutcome.NO_CLAIM:
+            left = comparison.pairs - len(comparison.used)
+            return f"{left} of {comparison.pairs} pairs make no performance claim"
+        case ComparisonOutcome.ADVISORY:
+            why = "; ".join(comparison.advisory.values())
+            changes = ", ".join(map(_changed, comparison.primaries))
+            return f"{why}, so that this is no verdict: {changes}"
+        case _:
+            return "; ".join([*_more_errors(comparison), *_speed(comparison)])
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """The sentences after the first."""
+    found = []
+    if comparison.outcome is ComparisonOutcome.AFTER_BROKEN:
+        found += ["Before is fine.", *(f"Besides, {one}." for one in comparison.failures)]
+    if not comparison.judges_speed:
+        found.append(SPEED_IS_NOT_JUDGED)
+    elif words := words_line(comparison):
+        found.append(words)
+    if comparison.advisory and comparison.judges_speed and comparison.outcome is not ComparisonOutcome.ADVISORY:
+        found.append(f"Advisory: {'; '.join(comparison.advisory.values())}.")
+    return found
+
+
+def _broken(comparison: Comparison, one: Breakage) -> str:
+    """``says the wrong words at c = 2: WER 0.00 % → 34.57 %, in 2 of 3 runs``."""
+    said = _BROKEN.get(one.code)  # type: ignore[call-overload]
+    where = f" at {listed_levels(one.levels)}" if one.levels else ""
+    figures = shorten(one.text, MAX_TEXT)
+    if one.code == Code.WER:
+        figures = _at(comparison, one.levels, comparison.accuracy.rate or "errors", "before", "after", percent)
+    elif one.code in CROSS_TALK_CODES:
+        figures = _at(comparison, one.levels, "cross-talk", "cross_talk_before", "cross_talk_after", count) or figures
+    runs = f", in {one.runs} of {comparison.pairs} runs" if comparison.pairs > 1 else ""
+    return f"{said}{where}: {figures}{runs}" if said else f"after{where}: {figures}{runs}"
+
+
+def _at(
+    comparison: Comparison, levels: Sequence[Level], name: str, first: str, second: str, text: Callable[[Any], str]
+) -> str:
+    found = [one for one in comparison.accuracy.levels if one.concurrency in levels]
+    return f"{name} " + ", ".join(f"{text(getattr(one, first))} → {text(getattr(one, second))}" for one in found)
+
+
+def _more_errors(comparison: Comparison) -> Iterator[str]:
+    """That speech became worse, if a test says so: no verdict on speed is to be read without it."""
+    accuracy, flags = comparison.accuracy, comparison.accuracy.flags
+    if comparison.accuracy_worse and flags is not None:
+        counts = f"{flags.before} → {flags.after} of {flags.utterances}"
+        yield f"more corrupted utterances: {counts} (McNemar {p_text(flags.p)})"
+    if accuracy.wer is not None and accuracy.wer.low > 0:
+        yield f"higher {accuracy.rate}: {percent(accuracy.wer.before)} → {percent(accuracy.wer.after)}"
+
+
+def _speed(comparison: Comparison) -> Iterator[str]:
+    for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.NO_REGRESSION):
+        found = [primary for primary in comparison.primaries if primary.verdict is verdict]
+        if found:
+            said = (_changed(one) + _pairs_said(comparison, one) for one in found)
+            yield f"{_GROUPS[verdict]}: {', '.join(said)}"
+            if verdict is Verdict.INCONCLUSIVE:
+                yield from _outliers(comparison)
+
+
+def _changed(primary: PrimaryVerdict) -> str:
+    change = NA if primary.change is None else signed_percent(primary.change)
+    return f"{METRICS[primary.metric].short} {change}"
+
+
+def _pairs_said(comparison: Comparison, primary: PrimaryVerdict) -> str:
+    """`` (3 of 3 pairs faster)`` of what cannot be told; empty with a verdict."""
+    pairs = [one for one in comparison.pair_changes if one.metric == primary.metric]
+    if primary.verdict is not Verdict.INCONCLUSIVE or not pairs:
+        return ""
+    return f" ({pairs_text(sum(one.better for one in pairs), len(pairs))})"
+
+
+def pairs_text(better: int, pairs: int) -> str:
+    """``3 of 3 pairs faster``, of the side that more pairs are on."""
+    return f"{better} of {pairs} pairs faster" if 2 * better >= pairs else f"{pairs - better} of {pairs} pairs slower"
+
+
+def _outliers(comparison: Comparison) -> Iterator[str]:
+    """Pairs that are far from all others, each once, with the run and the metric that it is by."""
+    seen = set()
+    for far in comparison.pair_changes:
+        if not far.stands_apart or far.pair in seen:
+            continue
+        seen.add(far.pair)
+        others = [one for one in comparison.pair_changes if one.metric == far.metric and one is not far]
+        ratios = {}
+        for arm in ("before", "after"):
+            own, rest = getattr(far, arm), [value for one in others if (value := getattr(one, arm)) is not None]
+            if own and rest:
+                ratios[arm] = own / statistics.median(rest)
+        said = ""
+        if ratios:
+            arm = max(ratios, key=lambda name: abs(math.log(ratios[name])))
+            said = f": {METRICS[far.metric].short} of its {arm} is {ratios[arm]:.2g} × that of the others"
+        yield f"pair {far.pair} is an outlier{said}"
+
+
+def words_line(comparison: Comparison) -> str | None:
+    """``WER 0.00 % → 0.00 %, cross-talk 0 → 0.``; None if nothing was heard."""
+    accuracy = comparison.accuracy
+    parts = []
+    if accuracy.rate is not None and (accuracy.wer_before, accuracy.wer_after) != (None, None):
+        parts.append(f"{accuracy.rate} {percent(accuracy.wer_before)} → {percent(accuracy.wer_after)}")
+    if (accuracy.cross_talk_before, accuracy.cross_talk_after) != (None, None):
+        parts.append(f"cross-talk {count(accuracy.cross_talk_before)} → {count(accuracy.cross_talk_after)}")
+    return f"{', '.join(parts)}." if parts else None
