@@ -41,7 +41,7 @@ def _open(config: DatasetConfig) -> PromptSource:
         return read_bundled(config.name, config.locale, design=config.design)
     if config.kind == "seed_tts":
         if not config.root:
-            raise DatasetError("dataset.root is empty; give the folder that holds <locale>/meta.lst")
+            raise DatasetError("dataset.root is empty; give the folder that holds <locale>/meta.lst, or a list file")
         return read_seed_tts(config.root, config.locale, design=config.design)
     if config.kind == "huggingface":
         return read_huggingface(config)

@@ -67,7 +67,7 @@ class DatasetConfig:
 
     kind: str = key(MISSING, "bundled, seed_tts (a folder), huggingface or random")
     name: str = key(MISSING, "name of the data set, in reports")
-    root: Optional[str] = key(None, "seed_tts: the folder that holds <locale>/meta.lst")
+    root: Optional[str] = key(None, "seed_tts: the folder that holds <locale>/meta.lst, or a list file")
     hf_id: Optional[str] = key(None, "huggingface: hub id, or a local arrow or parquet file or folder")
     hf_split: str = key("test", "huggingface: split")
     hf_columns: dict[str, str] = key(

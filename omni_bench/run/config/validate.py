@@ -78,7 +78,9 @@ def validate(config: RunConfig) -> None:
 def _dataset(dataset: DatasetConfig) -> None:
     choice("dataset.kind", dataset.kind, DATASET_KINDS)
     if dataset.kind == "seed_tts" and not dataset.root:
-        raise ConfigError("dataset.root is needed for dataset=seed_tts: the folder that holds <locale>/meta.lst")
+        raise ConfigError(
+            "dataset.root is needed for dataset=seed_tts: the folder that holds <locale>/meta.lst, or a list file"
+        )
     if dataset.kind == "huggingface" and not dataset.hf_id:
         raise ConfigError("dataset.hf_id is needed for dataset=huggingface: a hub id, or a local arrow or parquet path")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.locale):

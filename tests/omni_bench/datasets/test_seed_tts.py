@@ -33,7 +33,7 @@ def take_all(source):
 
 
 def test_reads_rows_comments_blank_lines_and_extra_fields(tmp_path):
-    meta = "# a comment\n\na1|Ref one.|prompt-wavs/r.wav|Say this.|truth.wav|more\r\n  \n b2 | |  | Then that. \n"
+    meta = "# a comment\n\na1|Ref one.|prompt-wavs/r.wav|Say this.|truth.wav\r\n  \n b2 | |  | Then that. \n"
     root = make_set(tmp_path, meta, ("prompt-wavs/r.wav",))
     first, second = take_all(read_seed_tts(root, "en"))
     assert (first.id, first.text, first.ref_text, first.language) == ("a1", "Say this.", "Ref one.", "en")
@@ -42,7 +42,7 @@ def test_reads_rows_comments_blank_lines_and_extra_fields(tmp_path):
 
 
 def test_the_fifth_field_of_the_design_variant_is_the_instruction(tmp_path):
-    root = make_set(tmp_path, "a1|||Say this.|An old man, slowly.|more\nb2|Ref.|../no.wav|Then that.|Low.\n")
+    root = make_set(tmp_path, "a1|||Say this.|An old man, slowly.\nb2|Ref.|../no.wav|Then that.|Low.\n")
     first, second = take_all(read_seed_tts(root, "en", design=True))
     assert (first.text, first.instructions) == ("Say this.", "An old man, slowly.")
     # there are no recordings in this variant, whatever stands in the field
@@ -54,6 +54,7 @@ def test_the_fifth_field_of_the_design_variant_is_the_instruction(tmp_path):
     [
         ("x|||text", ["line 1", "4 field(s), needs 5 (id|ref_text|wav|text|instructions)"]),
         ("x|||text| ", ["line 1", "instructions is empty"]),
+        ("x|||a|b|slowly", ["line 1", "6 field(s), needs 5"]),
         ("x|||text|a\x07b", ["line 1", "instructions holds the control character"]),
     ],
 )
@@ -80,7 +81,11 @@ def test_byte_order_mark_and_unicode_line_separators(tmp_path):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("only|two", ["line 2", "2 field(s)", "only|two"]),
+        ("one", ["line 2", "1 field(s)", "'one'"]),
+        ("x|one|two", ["line 2", "3 field(s)", "id|text|wav"]),
+        ("x|r||text|a.wav|more", ["line 2", "6 fields, of which the text cannot be told"]),
+        ("x|r | e||text|a.wav", ["line 2", "6 fields, of which"]),
+        ("#x|r||text", ["line 2", "a comment begins with '# '"]),
         ("|r||text", ["line 2", "id is empty"]),
         ("x|r|| ", ["line 2", "text is empty"]),
         ("ok|r||again", ["line 2", "'ok'", "line 1"]),
@@ -102,6 +107,31 @@ def test_bad_row_is_named_with_its_line(tmp_path, line, words):
         read_seed_tts(root, "en")
     for word in [*words, "meta.lst"]:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        ("x|Say this.", ("x", None, None, "Say this.")),
+        ("x.wav|Say this.|a.wav", ("x.wav", None, "a.wav", "Say this.")),
+        ("x|Ref.|a.wav|Say this.|b.flac", ("x", "Ref.", "a.wav", "Say this.")),
+        ("x|Ref.|a.wav|Choose A | B | C.", ("x", "Ref.", "a.wav", "Choose A | B | C.")),
+        ("x|Ref.|a.wav|Choose A | B", ("x", "Ref.", "a.wav", "Choose A | B")),
+        ("#001|Ref.|a.wav|Say this.", ("#001", "Ref.", "a.wav", "Say this.")),
+    ],
+)
+def test_the_forms_of_public_lists_are_read_whole(line, row):
+    (found,) = parse_meta(f"# id|text\n#note\n{line}\n".encode(), "list")
+    assert (found.id, found.ref_text, found.wav, found.text) == row
+
+
+def test_a_list_may_have_another_name(tmp_path):
+    root = make_set(tmp_path, "a|One.\n")
+    (root / "en/meta.lst").rename(root / "en/hardcase.lst")
+    assert read_seed_tts(root, "en").ids == read_seed_tts(root / "en/hardcase.lst", "zh").ids == ("a",)
+    (root / "en/other.lst").write_text("b|Two.\n")
+    with pytest.raises(DatasetError, match=r"there are hardcase.lst, other.lst: set dataset.root to one of them"):
+        read_seed_tts(root, "en")
 
 
 def test_bad_utf8_is_a_bad_row(tmp_path):
@@ -147,7 +177,7 @@ def test_link_inside_the_folder_is_fine(tmp_path):
 
 
 def test_missing_folder_locale_and_rows(tmp_path):
-    with pytest.raises(DatasetError, match="no folder"):
+    with pytest.raises(DatasetError, match="no file or folder"):
         read_seed_tts(tmp_path / "none", "en")
     root = make_set(tmp_path, "# nothing\n")
     with pytest.raises(DatasetError, match="has no rows"):
