@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, AsrClip, Transcript, clip_duration_s
 from omni_bench.accuracy.wer import score_corpus, score_utterance
-from omni_bench.errors import AccuracyError
+from omni_bench.errors import AccuracyError, shorten
 from omni_bench.records.prompt import Prompt
 
 MAX_REFERENCES = 12
+MAX_UNHEARD = 12
+_SHOWN_CHARS = 160
 NO_REFERENCES = "the data set has no reference recordings with their texts"
 SWITCHED_OFF = "asr.own_error=false"
 
@@ -39,19 +42,32 @@ class OwnError:
     words: int
 
 
-def references_of(prompts: Iterable[Prompt]) -> list[Reference]:
+@dataclass(frozen=True)
+class References:
+    """Recordings for the judge, and why others of the data set are none: "NAME: reason"."""
+
+    heard: tuple[Reference, ...] = ()
+    unheard: tuple[str, ...] = ()
+
+
+def references_of(prompts: Iterable[Prompt]) -> References:
     """The first 12 distinct recordings of ``prompts`` that have a text, can be read and fit Whisper's window."""
-    found: dict[Any, Reference] = {}
+    found: dict[Path, Reference] = {}
+    unheard: dict[Path, str] = {}
     for prompt in prompts:
-        if prompt.ref_audio is None or not prompt.ref_text or prompt.ref_audio in found:
+        path = prompt.ref_audio
+        if path is None or not prompt.ref_text or path in found or path in unheard:
             continue
-        # The header of a WAV knows the rate; other formats are none of the judge's.
-        clip = AsrClip(f"reference/{len(found)}/{prompt.ref_audio.name}", prompt.ref_audio, 24_000, prompt.language)
-        if prompt.ref_audio.suffix.lower() == ".wav" and _fits(clip):
-            found[prompt.ref_audio] = Reference(clip, prompt.ref_text)
-        if len(found) == MAX_REFERENCES:
+        # The rate is that of the file's header; what is raw has none, and is none of the judge's.
+        clip = AsrClip(f"reference/{len(found)}/{path.name}", path, 24_000, prompt.language)
+        problem = _problem(clip, path)
+        if problem is None:
+            found[path] = Reference(clip, prompt.ref_text)
+        else:
+            unheard[path] = f"{path.name}: {problem}"
+        if len(found) == MAX_REFERENCES or len(unheard) == MAX_UNHEARD:
             break
-    return list(found.values())
+    return References(tuple(found.values()), tuple(unheard.values()))
 
 
 def own_error(references: Sequence[Reference], transcripts: Sequence[Transcript], language: str) -> OwnError | None:
@@ -66,15 +82,22 @@ def own_error(references: Sequence[Reference], transcripts: Sequence[Transcript]
     return OwnError(corpus.wer, corpus.cer, corpus.utterances, corpus.words)
 
 
-def own_error_json(error: OwnError | None, *, wanted: bool) -> dict[str, Any]:
-    """``own_wer`` and ``own_wer_reason`` of provenance.judge; the reason is None where there is a figure."""
+def own_error_json(error: OwnError | None, *, wanted: bool, unheard: Sequence[str] = ()) -> dict[str, Any]:
+    """``own_wer``, its reason (None where there is a figure) and ``unheard_references`` of provenance.judge."""
+    told = {"unheard_references": list(unheard)}
     if error is not None:
-        return {"own_wer": asdict(error), "own_wer_reason": None}
-    return {"own_wer": None, "own_wer_reason": NO_REFERENCES if wanted else SWITCHED_OFF}
+        return {"own_wer": asdict(error), "own_wer_reason": None, **told}
+    lacking = NO_REFERENCES if not unheard else f"no reference recording can be heard; {unheard[0]}"
+    return {"own_wer": None, "own_wer_reason": lacking if wanted else SWITCHED_OFF, **told}
 
 
-def _fits(clip: AsrClip) -> bool:
+def _problem(clip: AsrClip, path: Path) -> str | None:
+    if path.suffix.lower() == ".pcm":
+        return "raw samples, of no known rate"
     try:
-        return 0 < clip_duration_s(clip) <= WHISPER_WINDOW_S
-    except AccuracyError:
-        return False
+        duration_s = clip_duration_s(clip)
+    except AccuracyError as error:
+        return shorten(str(error).partition(f"{path}: ")[2] or str(error), _SHOWN_CHARS)
+    if 0 < duration_s <= WHISPER_WINDOW_S:
+        return None
+    return "no samples" if not duration_s else f"{duration_s:.1f} s, at most {WHISPER_WINDOW_S:.0f} s are heard"

@@ -253,6 +253,7 @@ def _cached(data: bytes, cache: Path, where: str) -> Path:
         raise DatasetError(f"{where}: the recording is larger than {MAX_AUDIO_BYTES // 2**20} MiB")
     try:
         suffix = soundfile.info(io.BytesIO(data)).format.lower()
+        suffix = "wav" if suffix in ("wavex", "rf64") else suffix
     except soundfile.LibsndfileError as error:
         raise DatasetError(f"{where}: the recording is not audio that libsndfile reads: {error}") from error
     path = cache / f"{hashlib.sha256(data).hexdigest()}.{suffix}"

@@ -27,6 +27,7 @@ def own_error_line(run: Mapping[str, Any]) -> str | None:
     return (
         f"The judge alone errs {percent(own['wer'])}{also} on {own['utterances']} "
         f"reference recordings of the data set with {own['words']} {units}: read {rate} against that."
+        + (f" Not heard: {'; '.join(unheard)}." if (unheard := judge.get("unheard_references")) else "")
     )
 
 

@@ -10,7 +10,7 @@ from omni_bench.accuracy.asr.clips import AsrClip, Transcript
 from omni_bench.accuracy.asr.engines import resolve_engine
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, describe_judge
-from omni_bench.accuracy.judge_error import OwnError, Reference, own_error, own_error_json, references_of
+from omni_bench.accuracy.judge_error import OwnError, Reference, References, own_error, own_error_json, references_of
 from omni_bench.accuracy.voices.similarity import (
     VoicePrint,
     VoiceSimilarity,
@@ -190,9 +190,9 @@ def _describe_encoder() -> str:
     return describe_encoder()
 
 
-def references_for(asr: AsrConfig, prompts: Sequence[Prompt]) -> list[Reference]:
-    """The recordings that the judge is to hear beside the run's; [] if ``asr`` wants none."""
-    return references_of(prompts) if asr.kind != "none" and asr.own_error else []
+def references_for(asr: AsrConfig, prompts: Sequence[Prompt]) -> References:
+    """The recordings that the judge is to hear beside the run's; none if ``asr`` wants none."""
+    return references_of(prompts) if asr.kind != "none" and asr.own_error else References()
 
 
 def prompts_again(dataset: DatasetConfig, run: Mapping[str, Any]) -> list[Prompt]:
@@ -203,12 +203,17 @@ def prompts_again(dataset: DatasetConfig, run: Mapping[str, Any]) -> list[Prompt
         return []
 
 
-def judge_facts(spec: JudgeSpec, verdicts: Verdicts | None, asr: AsrConfig, checks: ChecksConfig) -> dict[str, Any]:
-    """``provenance.judge``: the judge, its own error, and the speaker encoder (None if it was not asked)."""
+def judge_facts(
+    spec: JudgeSpec, verdicts: Verdicts | None, asr: AsrConfig, checks: ChecksConfig, *, unheard: Sequence[str] = ()
+) -> dict[str, Any]:
+    """``provenance.judge``: the judge, its own error, and the speaker encoder (None if it was not asked).
+
+    ``unheard``: of :class:`.References`.
+    """
     asked = checks.speaker_similarity
     return {
         **describe_judge(spec),
-        **_own_error(verdicts, asr),
+        **_own_error(verdicts, asr, unheard),
         "speaker_encoder": _describe_encoder() if asked else None,
     }
 
@@ -221,12 +226,13 @@ def judge_facts_again(
     stored: Mapping[str, Any] | None,
     *,
     prompts: Sequence[Prompt],
+    unheard: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The same after judging again. If the recordings are gone, the stored own error stays, of the same judge only.
 
     ``prompts``: of :func:`prompts_again`.
     """
-    facts = judge_facts(spec, verdicts, asr, checks)
+    facts = judge_facts(spec, verdicts, asr, checks, unheard=unheard)
     same = stored is not None and all(
         stored.get(name) == facts[name] for name in ("sha256", "engine", "dtype", "normaliser")
     )
@@ -275,7 +281,7 @@ def _clip(request: RequestResult) -> AsrClip | None:
     return AsrClip(request.request_id, request.audio, rate_hz)
 
 
-def _own_error(verdicts: Verdicts | None, asr: AsrConfig) -> dict[str, Any]:
+def _own_error(verdicts: Verdicts | None, asr: AsrConfig, unheard: Sequence[str]) -> dict[str, Any]:
     if verdicts is None:
         return {"own_wer": None, "own_wer_reason": NOT_JUDGED}
-    return own_error_json(verdicts.own_error, wanted=asr.own_error)
+    return own_error_json(verdicts.own_error, wanted=asr.own_error, unheard=unheard)

@@ -288,7 +288,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         interrupt = KeyboardInterrupt() if signals.received else None
         return _Results(levels, None, problem or interrupt, parity=parity)
     everything = [*levels, *(parity.solos if parity is not None else ())]
-    references = session.prepared.references
+    references = session.prepared.references.heard
     session.progress.begin_judging(len(audible(everything)) + len(references), spec.name)
     try:
         asr, language = session.config.asr, session.config.dataset.spoken
@@ -325,7 +325,13 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                     command=session.command,
                     target=target_facts(session.config.target, session.info, session.server_facts),
                     prompts=session.prepared.prompts_facts,
-                    judge=judge_facts(judge, results.verdicts, session.config.asr, session.config.checks)
+                    judge=judge_facts(
+                        judge,
+                        results.verdicts,
+                        session.config.asr,
+                        session.config.checks,
+                        unheard=session.prepared.references.unheard,
+                    )
                     if judge is not None
                     else None,
                 ),

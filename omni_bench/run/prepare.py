@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, check_language
-from omni_bench.accuracy.judge_error import Reference
+from omni_bench.accuracy.judge_error import References
 from omni_bench.accuracy.languages import check_scripts
 from omni_bench.datasets.load import load_prompts, prompts_sha256
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
@@ -40,7 +40,7 @@ class Prepared:
     prompts_facts: dict[str, Any]
     plans: list[LevelPlan]
     judge: JudgeSpec | None
-    references: tuple[Reference, ...] = ()
+    references: References = field(default_factory=References)
     planner: OpenPlanner | None = None
 
 
@@ -75,7 +75,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         },
         plans=plans,
         judge=find_judge(config.asr, config.dataset.spoken, say),
-        references=tuple(references_for(config.asr, prompts)),
+        references=references_for(config.asr, prompts),
         planner=planner,
     )
 

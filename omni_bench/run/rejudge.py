@@ -96,15 +96,16 @@ def judge_again(
     assert spec is not None
     prompts = prompts_again(config.dataset, run)
     references = references_for(config.asr, prompts)
-    progress.begin_judging(len(heard) + len(references), spec.name)
-    verdicts = judge_levels(everything, config.asr, spec, language, progress.judged, references, transcriber)
+    progress.begin_judging(len(heard) + len(references.heard), spec.name)
+    verdicts = judge_levels(everything, config.asr, spec, language, progress.judged, references.heard, transcriber)
     if config.checks.speaker_similarity:
         verdicts = with_voices(verdicts, levels, config.client, {prompt.id: prompt for prompt in prompts})
     progress.end()
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
     asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
-    facts = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], prompts=prompts)
+    known = {"prompts": prompts, "unheard": references.unheard}
+    facts = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], **known)
     provenance = {**stored, "judge": facts, "config": {**stored["config"], "asr": asr}}
     found = check_cross_talk(levels, verdicts, config.checks)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)

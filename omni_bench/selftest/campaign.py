@@ -69,7 +69,7 @@ def run_selftest(
     """
     started = time.monotonic()
     prompts = out / PROMPTS
-    references = references_of(write_prompts(prompts))
+    references = references_of(write_prompts(prompts)).heard
     judged = compose([*plan.overrides(0, prompts), "asr=whisper", f"asr.model={plan.judge_model}"])
     spec = find_judge(judged.asr, LOCALE, progress.say)
     assert spec is not None

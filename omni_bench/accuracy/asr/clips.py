@@ -7,6 +7,7 @@ cut short, so that every clip is given silence before and after (``asr.lead_sile
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ WHISPER_RATE_HZ = 16_000
 WHISPER_WINDOW_S = 30.0
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 192_000
 MAX_CLIP_S = 1800.0
+MAX_FILE_BYTES = 256 << 20
 
 # Less audio context than 30 s is safe only with much silence after the speech, else Whisper
 # repeats itself. Measured on tiny.en at 15 s with joined sentences: no loop in 56 clips of 6 to
@@ -34,8 +36,8 @@ _CUT_FRAME_S = 0.2
 class AsrClip:
     """One answer to be transcribed.
 
-    ``pcm16``: mono int16 samples, or the path of a file that holds them: ``.wav`` with its own
-    header (whose rate then counts), anything else raw little-endian samples.
+    ``pcm16``: mono int16 samples, or the path of a file that holds them: ``.pcm`` raw and little-endian, anything
+    else as libsndfile reads it (WAV, FLAC, MP3, Ogg), with the rate of its own header.
     ``language``: None takes the language given to the judge for the whole run.
     """
 
@@ -79,9 +81,9 @@ def clip_duration_s(clip: AsrClip) -> float:
                 f"found {clip.pcm16.dtype} of shape {list(clip.pcm16.shape)}"
             )
         samples, rate_hz = clip.pcm16.size, clip.sample_rate_hz
-    elif _is_wav(clip.pcm16):
+    elif not _is_raw(clip.pcm16):
         try:
-            info = soundfile.info(str(clip.pcm16))
+            info = soundfile.info(_readable(clip.pcm16))
         except (soundfile.SoundFileError, OSError) as error:
             raise AccuracyError(f"clip {clip.request_id}: cannot read {clip.pcm16}: {error}") from error
         samples, rate_hz = info.frames, info.samplerate
@@ -108,9 +110,9 @@ def load_samples_16k(clip: AsrClip) -> np.ndarray:
     rate_hz = clip.sample_rate_hz
     if isinstance(clip.pcm16, np.ndarray):
         samples = clip.pcm16.astype(np.float32) / 32768.0
-    elif _is_wav(clip.pcm16):
+    elif not _is_raw(clip.pcm16):
         try:
-            frames, rate_hz = soundfile.read(str(clip.pcm16), dtype="float32", always_2d=True)
+            frames, rate_hz = soundfile.read(_readable(clip.pcm16), dtype="float32", always_2d=True)
         except (soundfile.SoundFileError, OSError) as error:
             raise AccuracyError(f"clip {clip.request_id}: cannot read {clip.pcm16}: {error}") from error
         samples = frames.mean(axis=1)
@@ -157,5 +159,20 @@ def with_silence(samples: np.ndarray, lead_ms: int, tail_ms: int) -> np.ndarray:
     return np.pad(samples, (lead_ms * per_ms, tail_ms * per_ms))
 
 
-def _is_wav(path: Path) -> bool:
-    return path.suffix.lower() == ".wav"
+def _is_raw(path: Path) -> bool:
+    return path.suffix.lower() == ".pcm"
+
+
+def _readable(path: Path) -> str | io.BytesIO:
+    """The file, or a WAV whose writer never came back to say how long it is, with the size of what follows."""
+    if soundfile.info(str(path)).frames or path.stat().st_size > MAX_FILE_BYTES:
+        return str(path)
+    data = bytearray(path.read_bytes())
+    at = len(b"RIFF----WAVE")
+    while (body := at + 8) <= len(data):
+        size = int.from_bytes(data[at + 4 : body], "little")
+        if data[at : at + 4] == b"data" and not size:
+            data[at + 4 : body] = (len(data) - body).to_bytes(4, "little")
+            return io.BytesIO(bytes(data))
+        at = body + size + size % 2
+    return str(path)
