@@ -20,7 +20,7 @@ class LevelJob:
     """All that the worker needs for one level.
 
     ``kind``: the wire form, of :data:`.clients.wire_forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
-    variable; the key itself is never sent.
+    variable; the key itself is never sent. ``id_prefix``: of the ids on the wire, so that no two jobs share one.
     """
 
     plan: LevelPlan
@@ -30,6 +30,7 @@ class LevelJob:
     spool_dir: str
     options: WireOptions
     api_key_env: str | None
+    id_prefix: str = ""
 
 
 class RequestStarted(msgspec.Struct, frozen=True, tag_field="event", tag="started"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import statistics
 import threading
 import time
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from omni_bench.records.recording import CpuWait, LoopLag
 
 SAMPLE_EVERY_MS = 5.0
+SLEPT_NS = 50_000  # a call that finds something at once takes a few microseconds
 SCHEDSTAT = "/proc/self/task/{thread}/schedstat"
 """Of a thread: ns on a CPU, ns of waiting for one, and time slices (the kernel's Documentation/scheduler/sched-stats);
 a kernel that does not count has no such file, or zeros in it."""
@@ -87,6 +89,41 @@ class CpuClock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+class StampedLoop(asyncio.SelectorEventLoop):
+    """An event loop that knows since when it has not looked for bytes: the lag of what a task reads now, at most."""
+
+    def __init__(self) -> None:
+        self._stamped = _StampedSelector()
+        super().__init__(self._stamped)
+
+    def lag_ns(self, now_ns: int) -> int:
+        """How long bytes that a task reads at ``now_ns`` may have waited in the client. By perf_counter_ns.
+
+        A turn of the loop reads what has come from the sockets, and the next one runs the tasks that wait for it. So
+        the bytes came after the turn before had looked, or if that one slept until something came, when it awoke.
+        """
+        return now_ns - self._stamped.read_since_ns
+
+
+class _StampedSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+    """``read_since_ns``: when what was read in the last turn but this one can have come at the earliest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        now_ns = time.perf_counter_ns()
+        self.read_since_ns = self._since_ns = self._looked_ns = now_ns
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        asked_ns = time.perf_counter_ns()
+        found = super().select(timeout)
+        now_ns = time.perf_counter_ns()
+        self.read_since_ns = self._since_ns
+        # One that had nothing to wait for may find what came any time after the last look.
+        self._since_ns = now_ns if now_ns - asked_ns > SLEPT_NS else self._looked_ns
+        self._looked_ns = now_ns
+        return found
 
 
 class LagSampler:

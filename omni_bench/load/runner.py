@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from omni_bench.load.events import (
     read_event,
     write_message,
 )
+from omni_bench.load.files import allow_files, connections_of
 from omni_bench.load.process import WorkerProcess
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.records.plan import LevelPlan, PlannedRequest
@@ -72,10 +74,11 @@ def run_level(
     :class:`LevelInterrupted` (a KeyboardInterrupt) is raised with the recording. A second
     signal takes its usual effect at once; the worker is killed then.
 
-    Raises ConfigError (bad URL or key), StoreError (audio cannot be written), OmniBenchError
-    (the worker crashed; with the end of its stderr), and whatever ``on_event`` raises.
+    Raises ConfigError (bad URL or key, too few open files allowed), StoreError (audio cannot be written),
+    OmniBenchError (the worker crashed; with the end of its stderr), and whatever ``on_event`` raises.
     """
     job = make_job(plan, base_url, client, spool_dir, health_path)
+    allow_files(connections_of(plan))
     try:
         spool_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,6 +123,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
             stall_timeout_s=client.stall_timeout_s,
         ),
         api_key_env=client.api_key_env,
+        id_prefix=f"{secrets.token_hex(6)}-",
     )
 
 

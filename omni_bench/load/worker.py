@@ -44,7 +44,7 @@ from omni_bench.load.events import (
     read_job,
     write_message,
 )
-from omni_bench.load.lag import LagSampler
+from omni_bench.load.lag import LagSampler, StampedLoop
 from omni_bench.load.loops import LoopResult, run_closed_loop, run_open_loop
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import PlannedRequest
@@ -52,7 +52,7 @@ from omni_bench.records.recording import unsent_timeline
 from omni_bench.records.timeline import RequestError, Timeline
 
 JOB_LIMIT_BYTES = 2**30  # a job line carries the reference audio of all its requests
-FIRST_CONNECTIONS = 16  # of an open loop, before its warm-up has shown how many are in flight at once
+OPEN_LOOP_SLOTS = 16  # an open loop has none; for how many it counts where slots are asked for
 ORPHAN_GRACE_S = 5.0  # after this an orphaned worker ends, whatever it is doing
 CANCELLED = AbortReason(
     in_flight=RequestError("cancelled", "the run was interrupted while the request was in flight"),
@@ -105,7 +105,6 @@ class LevelRun:
         self._audio: dict[str, list[bytes]] = {}
         self._no_server: RequestError | None = None
         self._connect_failures_in_a_row = 0
-        self._connections = self._first_connections()
         planned = job.plan.warmup + job.plan.measured
         self._form = FORMS[job.kind]
         self._payloads = {request.request_id: self._form.encode(request.body) for request in planned}
@@ -113,13 +112,12 @@ class LevelRun:
     async def run(self) -> None:
         """Do the level; the last event is ``level_done``. Raises StoreError when the audio cannot be written."""
         plan = self._job.plan
-        async with open_session(self._job.options, self._api_key) as session:
+        is_open_loop = isinstance(plan.concurrency, Rate)
+        async with open_session(self._job.options, self._api_key, reuse=not is_open_loop) as session:
             await self._open_connections(session)
             warmup = await self._phase(session, plan.warmup)
             completed = sum(timeline.ok for timeline in warmup.timelines)
             self._events.put(WarmupDone(plan.concurrency, completed, len(plan.warmup) - completed))
-            if plan.max_in_flight is not None:  # no request is to wait for a connection of its own
-                self._connections = min(plan.max_in_flight, max(self._connections, 2 * warmup.peak_in_flight))
             await self._open_connections(session)  # the server may have closed some in the warm-up's tail
             with _garbage_collection_paused():
                 async with LagSampler(is_on_this_machine(self._job.url)) as sampler:
@@ -137,10 +135,10 @@ class LevelRun:
             )
         )
 
-    def _first_connections(self) -> int:
+    def _slots(self) -> int:
         plan = self._job.plan
         if isinstance(plan.concurrency, Rate):
-            return min(plan.max_in_flight or FIRST_CONNECTIONS, FIRST_CONNECTIONS)
+            return min(plan.max_in_flight or OPEN_LOOP_SLOTS, OPEN_LOOP_SLOTS)
         return plan.concurrency
 
     def _stopped(self) -> RequestError | None:
@@ -148,11 +146,11 @@ class LevelRun:
         return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
 
     async def _open_connections(self, session: aiohttp.ClientSession) -> None:
-        if self._stopped() is not None or self._form.is_socket:
-            return
+        if self._stopped() is not None or self._form.is_socket or isinstance(self._job.plan.concurrency, Rate):
+            return  # none is kept there: see open_session
         with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
             async with self._abort.deadline(self._job.options.connect_timeout_s):
-                await warm_pool(session, self._job.health_url, self._connections)
+                await warm_pool(session, self._job.health_url, self._slots())
 
     async def _phase(self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]) -> LoopResult:
         concurrency, max_in_flight = self._job.plan.concurrency, self._job.plan.max_in_flight
@@ -168,6 +166,7 @@ class LevelRun:
                 scheduled_ns=scheduled_ns,
                 options=self._job.options,
                 abort=self._abort,
+                id_prefix=self._job.id_prefix,
             )
             timeline, audio = await self._form.send(context)
             if not request.warmup and (timeline.ok or audio):
@@ -203,14 +202,14 @@ class LevelRun:
     def _note_connect_failure(self, timeline: Timeline) -> None:
         """Give up what is unsent once twice as many requests in a row as there are slots got no connection.
 
-        An open loop counts as :data:`FIRST_CONNECTIONS` slots. Requests that are in flight go on: a server may
+        An open loop counts as :data:`OPEN_LOOP_SLOTS` slots. Requests that are in flight go on: a server may
         refuse newcomers and still serve them.
         """
         if timeline.error is None or timeline.error.kind != "connect":
             self._connect_failures_in_a_row = 0
             return
         self._connect_failures_in_a_row += 1
-        if self._connect_failures_in_a_row >= max(8, 2 * self._first_connections()):
+        if self._connect_failures_in_a_row >= max(8, 2 * self._slots()):
             count = self._connect_failures_in_a_row
             self._no_server = RequestError(
                 "connect", f"not sent: {count} requests in a row got no connection; the last: {timeline.error.message}"
@@ -276,7 +275,8 @@ def main() -> int:
     os.dup2(2, 1)  # a stray print must not end up between the events
     events = EventWriter(events_descriptor)
     try:
-        return asyncio.run(_main(events))
+        with asyncio.Runner(loop_factory=StampedLoop) as runner:
+            return runner.run(_main(events))
     finally:
         events.close()
 

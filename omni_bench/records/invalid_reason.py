@@ -78,6 +78,26 @@ class Code(StrEnum):
         "{own_p99_ms:.1f} ms, budget {budget_ms:g} ms)",
         "Give the client a core (target.cores, taskset) or lower the load; run again.",
     )
+    CLIENT_SHORTAGE = (
+        "client_shortage",
+        Blame.CLIENT,
+        "{failed} of {requests} requests failed because the client's machine ran short of files, ports or memory",
+        "Raise the limit that requests.jsonl names (ulimit -n) or lower the load.",
+    )
+    RATE_IN_DOUBT = (
+        "rate_in_doubt",
+        Blame.CONFIGURATION,
+        "the sample rate of {rate_hz} Hz ({stated}) is in doubt: with it the voice speaks {pace:.1f} letters a second; "
+        "by the {source}, {low:.1f} to {high:.1f} are expected; RTF and audio/s make no claim, {fitting} Hz would fit",
+        "Set client.sample_rate_hz; if the voice does speak so, checks.pace=false.",
+    )
+    CLIENT_LAG_FIRST = (
+        "client_lag_first",
+        Blame.CLIENT,
+        "first bytes waited up to {lag_ms:.1f} ms in the client before they were read ({percentile} over requests), "
+        "budget {budget_ms:g} ms",
+        _BUSY,
+    )
     CLIENT_LATE = (
         "client_late",
         Blame.CLIENT,

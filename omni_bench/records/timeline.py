@@ -24,6 +24,7 @@ class RequestError:
 
 ERROR_KINDS = (
     "connect",  # no connection could be made
+    "client_shortage",  # by the client's machine: no open files, ports or memory were left
     "http_status",  # status other than 200
     "content_type",  # 200 with content the client did not ask for, or that breaks the rules of its wire form
     "in_band_error",  # 200, then an error object in the stream
@@ -55,7 +56,11 @@ class Timeline:
     ``text_tokens[i]``: of how many tokens it is, empty unless the server says so of every delta.
     ``reply_text``: all deltas together, None where no text was to come. ``completion_tokens``: text
     tokens by the server's own count. ``server_request_id``: what the server calls the request, in a
-    header or in the body; None if it does not say.
+    header or in the body; None if it does not say. ``wire_id``: what the client called it there (``x-request-id``).
+
+    ``rate_stated``: whether the answer states ``sample_rate_hz``, and not the configuration alone; None where nobody
+    noted it (an older run). ``first_lag_ns``: how long the first audio or text may have waited in the client before it
+    was read, at most (:mod:`omni_bench.load.lag`); None where it was not measured.
     """
 
     request_id: str
@@ -82,6 +87,9 @@ class Timeline:
     reply_text: str | None = None
     completion_tokens: int | None = None
     server_request_id: str | None = None
+    wire_id: str | None = None
+    rate_stated: bool | None = None
+    first_lag_ns: int | None = None
 
     @property
     def ok(self) -> bool:

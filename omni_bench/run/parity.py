@@ -101,7 +101,11 @@ def keep_codes(
         names = [timeline.request_id for timeline in recording.timelines if timeline.ok]
     else:
         names = []
-    phase.codes.update(fetch_codes(base_url, names).codes)
+    ours = {
+        one.wire_id or one.request_id: one.request_id for one in recording.timelines if one.request_id in set(names)
+    }
+    fetched = fetch_codes(base_url, sorted(ours, key=lambda wire_id: names.index(ours[wire_id])))
+    phase.codes.update({ours[wire_id]: codes for wire_id, codes in fetched.codes.items()})
 
 
 def parity_result(

@@ -13,6 +13,7 @@ from omni_bench.accuracy.judge_error import References
 from omni_bench.accuracy.languages import check_scripts
 from omni_bench.datasets.load import load_prompts, prompts_sha256
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
+from omni_bench.load.files import allow_files, connections_of
 from omni_bench.load.open_plan import OpenPlanner
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import check_api_key
@@ -60,6 +61,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     if config.load.kind == RATE_SEARCH:
         planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
     plans = plan_levels(prompts, size, config.load, config.client) if planner is None else []
+    allow_files(max(map(connections_of, plans), default=config.load.max_in_flight))
     measured, levels = size.measured, len(plans) or config.load.max_probes
     alone = config.checks.parity_requests * levels + REPEATS if config.checks.parity_requests else 0
     check_disk_space(run_dir, space_needed_bytes(measured + alone))

@@ -122,6 +122,7 @@ class _Asker:
             scheduled_ns=time.perf_counter_ns(),
             options=self.job.options,
             abort=self.abort,
+            id_prefix=self.job.id_prefix,
         )
         timeline, audio = await form.send(context)
         return _Answer(timeline, b"".join(audio))

@@ -69,8 +69,12 @@ def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
     requests, faulty, warmup = summary.requests, summary.faulty, summary.warmup
     if requests == 0:
         yield invalid(Code.NO_REQUESTS)
-    if summary.failed:
-        yield invalid(Code.REQUESTS_FAILED, failed=summary.failed, requests=requests, errors=_counts(summary.errors))
+    short = summary.errors.get("client_shortage", 0)
+    if summary.failed > short:
+        others = {kind: count for kind, count in summary.errors.items() if kind != "client_shortage"}
+        yield invalid(Code.REQUESTS_FAILED, failed=summary.failed - short, requests=requests, errors=_counts(others))
+    if short:
+        yield invalid(Code.CLIENT_SHORTAGE, failed=short, requests=requests)
     if faulty:
         code = Code.INVALID_ANSWER if "no_text" in summary.invalid else Code.INVALID_AUDIO
         yield invalid(code, faulty=faulty, requests=requests, faults=_counts(summary.invalid))

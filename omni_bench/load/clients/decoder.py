@@ -21,6 +21,7 @@ from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES, RequestError
 MAX_TEXT_CHARS = 256 * 1024  # of one reply
 MAX_TOKENS = 10_000_000  # a count beyond is not of one reply
 MAX_ID_CHARS = 200
+MAX_KINDS, MAX_KIND_CHARS = 8, 60  # of unknown events that are named
 EVENT_ROOM_BYTES = 64 * 1024  # of an event, beside its audio
 
 
@@ -54,12 +55,14 @@ Part = Union[AudioPart, TextPart]
 class ResponseFacts(Protocol):
     """What a decoder has learnt beside the parts; None where the answer does not say.
 
-    ``sample_rate_hz``: of the audio. ``server_id``: what the server calls the request.
-    ``completion_tokens``: of the text.
+    ``sample_rate_hz``: of the audio; ``states_rate``: whether the answer says so, and not only the configuration.
+    ``server_id``: what the server calls the request. ``completion_tokens``: of the text.
     """
 
     @property
     def sample_rate_hz(self) -> int | None: ...
+    @property
+    def states_rate(self) -> bool: ...
     @property
     def server_id(self) -> str | None: ...
     @property
@@ -74,6 +77,36 @@ class Decoder(ResponseFacts, Protocol):
 
     def end(self) -> Iterator[Part]:
         """The parts that only the clean end of the body completes. Raises WireFailure if it should not end here."""
+
+
+class UnknownEvents:
+    """Events of kinds that a decoder does not know: passed over beside audio, and named where there was none."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def note(self, kind: Any) -> None:
+        """One more of this kind, whatever the server put there."""
+        name = one_line(str(kind))[:MAX_KIND_CHARS]
+        if name in self._counts or len(self._counts) < MAX_KINDS:
+            self._counts[name] = self._counts.get(name, 0) + 1
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name!r} ({count})" for name, count in self._counts.items())
+
+    @property
+    def also(self) -> str:
+        """For the end of a message; empty if there are none."""
+        return f"; of unknown kinds came {self}" if self._counts else ""
+
+    def refuse_if_all(self, heard: bool) -> None:
+        """The answer is over. Raises WireFailure if nothing was ``heard`` in it and such events came."""
+        if self._counts and not heard:
+            raise WireFailure(
+                "content_type",
+                f"no audio, but events of kinds that this client does not know: {self}; another client may "
+                "(omni-bench list clients)",
+            )
 
 
 def audio_limit_bytes(options: WireOptions, sample_rate_hz: int | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -30,9 +31,17 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.plan import PlannedRequest
 
 
+SHORTAGES = ("EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "EADDRNOTAVAIL")
+"""Errors of a connection that this machine could not make: no files, memory or ports are left."""
+MIN_PARTS, PARTS_PER_S = 65_536, 250
+
+
 @dataclass(frozen=True)
 class RequestContext:
-    """One request to make. ``payload``: the bytes to send, made before the load phase."""
+    """One request to make. ``payload``: the bytes to send, made before the load phase.
+
+    ``id_prefix``: makes its id one that no other run or process uses.
+    """
 
     session: aiohttp.ClientSession
     url: str
@@ -42,12 +51,18 @@ class RequestContext:
     scheduled_ns: int
     options: WireOptions
     abort: AbortSwitch
+    id_prefix: str = ""
     clock: Callable[[], int] = time.perf_counter_ns
+
+    @property
+    def wire_id(self) -> str:
+        """What the request is called on the wire: some servers keep their state by it (vllm issue 27723)."""
+        return self.id_prefix + self.planned.request_id
 
     @property
     def headers(self) -> dict[str, str]:
         """What every request says of itself."""
-        return {"x-request-id": self.planned.request_id}
+        return {"x-request-id": self.wire_id}
 
 
 async def exchange(
@@ -60,7 +75,8 @@ async def exchange(
     """
     error: RequestError | None = None
     silence = asyncio.timeout(None)  # begins with the first audio or text, and anew with each that follows
-    record = Record(context.options, silence, context.clock)
+    lag_ns = getattr(asyncio.get_running_loop(), "lag_ns", lambda _: None)
+    record = Record(context.options, silence, context.clock, context.wire_id, lag_ns)
     started_ns = context.clock()
     try:
         async with context.abort.deadline(context.options.request_timeout_s), silence:
@@ -68,7 +84,10 @@ async def exchange(
     except WireFailure as failure:
         error = failure.error
     except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as cause:
-        error = RequestError("connect", one_line(f"no connection: {cause}"))
+        short = errno.errorcode.get(getattr(cause, "errno", None) or 0) in SHORTAGES
+        error = RequestError("client_shortage" if short else "connect", one_line(f"no connection: {cause}"))
+    except MemoryError:
+        error = RequestError("client_shortage", f"the client has no memory left, after {record.received()}")
     except TimeoutError:
         if record.ended_ns is not None:  # only the close of its connection was cut short
             error = None
@@ -79,6 +98,8 @@ async def exchange(
             error = RequestError("timeout", f"{pause} after {record.received()}")
         else:
             error = RequestError("timeout", f"not finished after {context.options.request_timeout_s:g} s")
+    except aiohttp.ServerDisconnectedError as cause:
+        error = RequestError("disconnected", one_line(f"the server closed the connection without an answer: {cause}"))
     except (aiohttp.ClientError, OSError) as cause:
         error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
     timeline = record.timeline(
@@ -105,6 +126,8 @@ class Record:
     options: WireOptions
     silence: asyncio.Timeout
     clock: Callable[[], int]
+    wire_id: str
+    lag_ns: Callable[[int], int | None]
     headers_ns: int | None = None
     first_byte_ns: int | None = None
     ended_ns: int | None = None
@@ -118,8 +141,14 @@ class Record:
     text_arrived_ns: list[int] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     text_tokens: list[int | None] = field(default_factory=list)
+    first_lag_ns: int | None = None
     audio_bytes: int = 0
     text_chars: int = 0
+
+    @property
+    def most_parts(self) -> int:
+        """Pieces of an answer that are kept: one every 4 ms of the longest audio allowed, and never few."""
+        return max(MIN_PARTS, int(self.options.max_audio_s * PARTS_PER_S))
 
     def headers(self, status: int, server_id: str | None) -> None:
         """The response's headers are complete."""
@@ -135,8 +164,15 @@ class Record:
         return now_ns
 
     def take(self, parts: Iterable[Part], now_ns: int) -> None:
-        """Note parts that arrived at ``now_ns``. Raises WireFailure beyond a bound, and what making them raises."""
+        """Note parts that arrived at ``now_ns``. Raises WireFailure beyond a bound, and what making them raises.
+
+        The number of parts is bounded too: a part costs a hundred bytes and more, however little it holds.
+        """
         for part in parts:
+            if self.first_lag_ns is None:
+                self.first_lag_ns = self.lag_ns(now_ns)
+            if len(self.audio) + len(self.text) >= self.most_parts:
+                raise WireFailure("too_large", f"more than {self.most_parts} pieces of audio or text")
             if isinstance(part, AudioPart):
                 self._take_audio(part, now_ns)
             else:
@@ -189,7 +225,7 @@ class Record:
         """The finished timeline."""
         tokens = tuple(count for count in self.text_tokens if count is not None)
         facts = self.decoder
-        echoes = self.header_id == planned.request_id
+        echoes = self.header_id == self.wire_id
         names = (None if echoes else self.header_id, facts.server_id if facts else None, self.header_id)
         return Timeline(
             request_id=planned.request_id,
@@ -216,6 +252,9 @@ class Record:
             reply_text=_readable("".join(self.text)) if self.text else None,
             completion_tokens=facts.completion_tokens if facts else None,
             server_request_id=next((name for name in names if name), None),
+            wire_id=self.wire_id,
+            rate_stated=facts.states_rate if facts and facts.sample_rate_hz and self.audio else None,
+            first_lag_ns=self.first_lag_ns,
         )
 
 

@@ -9,14 +9,21 @@ import aiohttp
 
 from omni_bench.load.clients.decoder import Decoder, WireFailure
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
-from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, describe_body, error_in_body, parse_content_type
+from omni_bench.load.clients.responses import (
+    ERROR_BODY_LIMIT_BYTES,
+    describe_body,
+    error_in_body,
+    one_line,
+    parse_content_type,
+    stated_rate,
+)
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.records.timeline import Timeline
 
 ERROR_BODY_TIMEOUT_S = 5.0  # how long an error's text is waited for
 
 MakeDecoder = Callable[[WireOptions, "int | None"], Decoder]
-"""From the client's options and the sample rate that the content type states (None: none)."""
+"""From the client's options and the sample rate that the headers state (None: none)."""
 
 
 async def stream_http(
@@ -48,12 +55,15 @@ async def stream_http(
 async def _check_headers(
     response: aiohttp.ClientResponse, record: Record, content_types: tuple[str, ...]
 ) -> int | None:
-    """The sample rate that the content type states, None if it states none. Raises WireFailure."""
+    """The sample rate that the headers state, None if they state none. Raises WireFailure."""
     content_type = response.headers.get("Content-Type", "application/octet-stream")
     if response.status != 200:
         body = await _error_body(response, record)
-        raise WireFailure("http_status", f"HTTP {response.status}: {describe_body(body)}")
-    mime, rate_hz, problem = parse_content_type(content_type)
+        place = response.headers.get("Location")
+        where = f" to {one_line(place)}; set target.url to where the API is" if place is not None else ""
+        raise WireFailure("http_status", f"HTTP {response.status}{where}: {describe_body(body)}")
+    mime = parse_content_type(content_type)[0]
+    rate_hz, problem = stated_rate(response.headers)
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding != "identity":
         problem = f"content encoding {encoding!r}, which was not asked for"
@@ -63,7 +73,8 @@ async def _check_headers(
         if message is not None:
             raise WireFailure("in_band_error", f"HTTP 200 with an error as {mime}: {message}")
         wanted = ", ".join(content_types)
-        raise WireFailure("content_type", f"content type {content_type!r}, not {wanted}: {describe_body(body)}")
+        shown = one_line(content_type)
+        raise WireFailure("content_type", f"content type {shown!r}, not {wanted}: {describe_body(body)}")
     if problem is not None:
         raise WireFailure("content_type", problem)
     return rate_hz

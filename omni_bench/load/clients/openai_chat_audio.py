@@ -25,7 +25,7 @@ from omni_bench.load.clients.decoder import (
 from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, voice_fields
-from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
+from omni_bench.load.clients.sse import BROKEN_OFF, END_MARK, EventCodec, EventDecoder, event_bytes
 from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
 from omni_bench.load.clients.wire_form import WireForm, WireRecording
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
 
 TEXT, AUDIO = "text", "audio"
 MODALITIES = (TEXT, AUDIO)
-BROKEN_OFF = ("abort", "error")  # reasons to finish that are none of the model's
 REASONING = ("reasoning_content", "reasoning")  # fields of a delta in which a model thinks; no part of its reply
 
 
@@ -64,7 +63,8 @@ class ChatChunks(EventDecoder):
 
     def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
         super().__init__(options, stated_rate_hz)
-        self._has_audio = self._has_content = self._has_reasoning = False
+        self._has_content = self._has_reasoning = False
+        self._has_text = False
         self._empty_tokens = 0  # of deltas without text, such as half a character
 
     @property
@@ -77,6 +77,7 @@ class ChatChunks(EventDecoder):
             raise WireFailure("content_type", f"the stream goes on after {END_MARK}")
         if data.strip() == END_MARK:
             yield from self._end_audio()
+            self._unknown.refuse_if_all(heard=self._has_audio or self._has_text)
             return
         chunk = parse_object(data, "a chunk of the stream")
         reject_error(chunk)
@@ -86,6 +87,8 @@ class ChatChunks(EventDecoder):
             raise WireFailure("content_type", f"a chunk of modality {str(modality)[:40]!r}, not text or audio")
         if modality != AUDIO:  # a speech stage that counts its own tokens does not mean those of the text
             self._take_usage(chunk.get("usage"))
+        if "choices" not in chunk:
+            self._unknown.note(chunk.get("object", chunk.get("type")))
         for choice in _objects(chunk.get("choices"), "choices"):
             if choice.get("index", 0) == 0:  # n=1 is all that was asked for
                 yield from self._take_choice(choice, modality)
@@ -123,6 +126,7 @@ class ChatChunks(EventDecoder):
 
     def _text(self, text: str, token_ids: Any) -> Iterator[Part]:
         tokens = len(token_ids) if isinstance(token_ids, list) else None
+        self._has_text = self._has_text or bool(text)
         if text:
             yield TextPart(text, None if tokens is None else tokens + self._empty_tokens)
             self._empty_tokens = 0

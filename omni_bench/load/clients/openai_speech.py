@@ -6,6 +6,7 @@ Two forms: headerless s16le samples, and a streamed WAV, whose header does not k
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,9 @@ class PcmDecoder:
     server_id: str | None = None
     completion_tokens: int | None = None
 
-    def __init__(self, sample_rate_hz: int) -> None:
-        self.sample_rate_hz = sample_rate_hz
+    def __init__(self, default_rate_hz: int, stated_rate_hz: int | None = None) -> None:
+        self.sample_rate_hz = stated_rate_hz or default_rate_hz
+        self.states_rate = stated_rate_hz is not None
         self._held: bytes | None = b""
         self._wav: WavStream | None = None
         self._tail = _Tail()
@@ -100,21 +102,22 @@ class PcmDecoder:
 class WavDecoder:
     """A WAV whose sizes are unknown or correct. Other RIFF chunks, and a header sent ahead of the audio, are not audio.
 
-    ``stated_rate_hz``: what the content type says, None if it does not.
+    ``stated_rate_hz``: what the headers say, None if they do not. ``longest_s``: see :class:`.wav.WavStream`.
     """
 
     server_id: str | None = None
     completion_tokens: int | None = None
+    states_rate = True
 
-    def __init__(self, default_rate_hz: int, stated_rate_hz: int | None) -> None:
+    def __init__(self, default_rate_hz: int, stated_rate_hz: int | None, longest_s: float = math.inf) -> None:
         self._default_rate_hz = default_rate_hz
         self._stated_rate_hz = stated_rate_hz
-        self._wav = WavStream()
+        self._wav = WavStream(longest_s)
         self._tail = _Tail()
 
     @property
     def sample_rate_hz(self) -> int:
-        """As the header says; before, as the content type or the configuration does."""
+        """As the WAV header says; before, as those of HTTP or the configuration do."""
         return self._wav.sample_rate_hz or self._stated_rate_hz or self._default_rate_hz
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
@@ -123,7 +126,7 @@ class WavDecoder:
         pcm = self._wav.feed(data)
         rates = (self._stated_rate_hz, self._wav.sample_rate_hz)
         if None not in rates and rates[0] != rates[1]:
-            raise WireFailure("content_type", f"the content type states {rates[0]} Hz, the WAV header {rates[1]} Hz")
+            raise WireFailure("content_type", f"the headers state {rates[0]} Hz, the WAV header {rates[1]} Hz")
         if pcm:
             yield AudioPart(pcm, ends_chunk)
 
@@ -186,7 +189,7 @@ FORM = WireForm(
     path="/v1/audio/speech",
     build_body=build_body,
     content_types=PCM_CONTENT_TYPES,
-    decoder=lambda options, stated_rate_hz: PcmDecoder(stated_rate_hz or options.sample_rate_hz),
+    decoder=lambda options, stated_rate_hz: PcmDecoder(options.sample_rate_hz, stated_rate_hz),
     codec=SampleCodec,
     recordings={"speech_pcm": WireRecording()},
 )
@@ -196,7 +199,7 @@ WAV_FORM = WireForm(
     path="/v1/audio/speech",
     build_body=build_wav_body,
     content_types=WAV_CONTENT_TYPES,
-    decoder=lambda options, stated_rate_hz: WavDecoder(options.sample_rate_hz, stated_rate_hz),
+    decoder=lambda options, stated_rate_hz: WavDecoder(options.sample_rate_hz, stated_rate_hz, options.max_audio_s),
     codec=SampleCodec,
     recordings={"speech_wav": WireRecording(), "speech_wav_file": WireRecording({"stream": False})},
 )

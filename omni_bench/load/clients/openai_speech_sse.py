@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.prompt import Prompt
 
 DELTA, DONE, ERROR = "speech.audio.delta", "speech.audio.done", "speech.audio.error"
+CHUNK = "audio.speech.chunk"  # of SGLang-Omni: sglang_omni_speech.py
 
 
 def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
 
 
 class SpeechEvents(EventDecoder):
-    """The decoder of one answer. Events of types it does not know are skipped; after the end none may come."""
+    """The decoder of one answer. Events of other types beside audio are passed over; after the end none may come."""
 
     last = DONE
 
@@ -60,14 +61,18 @@ class SpeechEvents(EventDecoder):
             self._payload.state_rate(event.get("sample_rate"), DELTA)
             audio = decode_base64(event.get("audio"), f"audio of {DELTA}")
             pcm = self._payload.decode(audio, stated_format(event.get("response_format"), DELTA))
+            self._has_audio = True
             if pcm:
                 yield AudioPart(pcm)
         elif kind == DONE:
             yield from self._end_audio()
+            self._unknown.refuse_if_all(heard=self._has_audio)
+        else:
+            self._unknown.note(kind if kind is not None else event.get("object"))
 
 
 class SpeechEventCodec(EventCodec):
-    """``speech.audio.delta`` and ``speech.audio.done``."""
+    """``speech.audio.delta`` and ``speech.audio.done``, or SGLang-Omni's ``audio.speech.chunk``: one path."""
 
     def _take_mark(self, wire: bytes) -> Iterator[Unit]:
         yield Unit(wire)
@@ -75,8 +80,12 @@ class SpeechEventCodec(EventCodec):
     def _take_event(self, wire: bytes, event: dict[str, Any]) -> Iterator[Unit]:
         if event.get("type") == DELTA:
             yield base64_unit(wire, event.get("audio"), lambda text, _: event_bytes(wire, {**event, "audio": text}))
+        elif event.get("object") == CHUNK and isinstance(audio := event.get("audio"), dict) and audio.get("data"):
+            yield base64_unit(
+                wire, audio["data"], lambda text, _: event_bytes(wire, {**event, "audio": {**audio, "data": text}})
+            )
         else:
-            is_last = event.get("type") == DONE
+            is_last = event.get("type") == DONE or bool(event.get("finish_reason"))
             yield Unit(wire, ends=is_last, last=is_last)
 
     def error(self) -> Iterator[Unit]:

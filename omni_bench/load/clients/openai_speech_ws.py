@@ -18,6 +18,7 @@ import aiohttp
 from omni_bench.load.clients.decoder import (
     AudioPart,
     Part,
+    UnknownEvents,
     WireFailure,
     decode_base64,
     event_limit_bytes,
@@ -66,9 +67,10 @@ class SpeechMessages:
 
     def __init__(self, options: WireOptions) -> None:
         self._default_rate_hz = options.sample_rate_hz
-        self._payload = AudioPayload()
+        self._payload = AudioPayload(options.max_audio_s)
         self._format: str | None = None
-        self._in_audio = False
+        self._in_audio = self._heard = False
+        self.unknown = UnknownEvents()
         self.done = False
         self.server_id: str | None = None
 
@@ -76,6 +78,11 @@ class SpeechMessages:
     def sample_rate_hz(self) -> int:
         """As the messages say, or else as configured."""
         return self._payload.sample_rate_hz or self._default_rate_hz
+
+    @property
+    def states_rate(self) -> bool:
+        """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
+        return self._payload.sample_rate_hz is not None
 
     def feed(self, message: str | bytes) -> Iterator[Part]:
         """The parts in a text or a binary message. Raises WireFailure."""
@@ -102,7 +109,10 @@ class SpeechMessages:
         elif kind == "session.done":
             if self._in_audio:
                 raise WireFailure("disconnected", "session.done before audio.done")
+            self.unknown.refuse_if_all(heard=self._heard)
             self.done = True
+        else:
+            self.unknown.note(kind)
 
     def _start(self, event: dict[str, Any]) -> None:
         if self._in_audio:
@@ -116,6 +126,7 @@ class SpeechMessages:
     def _take_audio(self, data: bytes, what: str) -> Iterator[Part]:
         if not self._in_audio:
             raise WireFailure("content_type", f"{what} outside of audio.start and audio.done")
+        self._heard = True
         pcm = self._payload.decode(data, self._format)
         if pcm:
             yield AudioPart(pcm)
@@ -138,7 +149,9 @@ async def converse(context: RequestContext) -> tuple[Timeline, list[bytes]]:
             )
         except aiohttp.WSServerHandshakeError as refusal:
             record.headers(refusal.status, None)
-            raise WireFailure("http_status", f"HTTP {refusal.status}: no WebSocket: {refusal.message}") from None
+            place = (refusal.headers or {}).get("Location")
+            where = f" to {one_line(place)}; set target.url to where the API is" if place is not None else ""
+            raise WireFailure("http_status", f"HTTP {refusal.status}{where}: no WebSocket: {refusal.message}") from None
         try:
             record.headers(101, getattr(socket, "upgrade_headers", {}).get("x-request-id"))
             for line in context.payload.split(b"\n"):
@@ -174,7 +187,8 @@ async def _read(socket: aiohttp.ClientWebSocketResponse, record: Record, decoder
             raise WireFailure(kind, f"the WebSocket broke: {message.data}")
         code = message.data if message.type is aiohttp.WSMsgType.CLOSE else socket.close_code
         reason = f" ({message.extra})" if message.extra else ""
-        raise WireFailure("disconnected", f"the WebSocket was closed with code {code}{reason} before session.done")
+        what = f"the WebSocket was closed with code {code}{reason} before session.done"
+        raise WireFailure("disconnected", what + decoder.unknown.also)
     record.ended()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from email.message import Message
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,8 @@ from omni_bench.errors import shorten
 MESSAGE_LIMIT_CHARS = 500
 ERROR_BODY_LIMIT_BYTES = 64 * 1024  # what is read of a body that is not audio
 TAIL_BYTES = 16 * 1024  # an error object that ends a stream is looked for in this much of its end
+STRANGE_SHARE = 0.2  # of characters that are no text: above, a body is binary
+GLIMPSE_BYTES = 16  # of a binary body, that are shown
 MAX_CANDIDATES = 16  # places in that tail that are tried, so that a hostile tail costs nothing
 
 _ERROR_OBJECT_START = re.compile(rb'\{\s*"(?:error|detail)"\s*:')
@@ -57,8 +59,76 @@ def error_in_body(body: bytes) -> str | None:
 
 
 def describe_body(body: bytes) -> str:
-    """The server's error message, or the start of the body as text, or "(empty body)"."""
-    return error_in_body(body) or one_line(body.decode("utf-8", errors="replace")) or "(empty body)"
+    """What a person can read of a body: the server's error message, its text, or what kind of bytes it begins with."""
+    if (message := error_in_body(body)) is not None:
+        return message
+    if not body:
+        return "(empty body)"
+    text = body[: 4 * MESSAGE_LIMIT_CHARS].decode("utf-8", errors="replace")
+    strange = sum(not (char.isprintable() or char in "\t\r\n") or char == "\ufffd" for char in text)
+    if strange > STRANGE_SHARE * len(text):
+        kind = container_of(body)
+        return f"{len(body)} bytes of {kind or 'binary data'}, beginning with {body[:GLIMPSE_BYTES].hex(' ')}"
+    return one_line(text) or "(blank body)"
+
+
+_CONTAINERS = (
+    (b"ID3", "an MP3"),
+    (b"OggS", "Ogg (Opus or Vorbis)"),
+    (b"fLaC", "FLAC"),
+    (b"FORM", "AIFF"),
+    (b".snd", "AU"),
+    (b"\x1aE\xdf\xa3", "WebM"),
+    (b"#!AMR", "AMR"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard"),
+)
+
+
+def container_of(data: bytes) -> str | None:
+    """Which coded form ``data`` begins by its first bytes, for a message; None for none that is known.
+
+    Frames of MP3 and AAC have no more than 11 and 12 bits of their own, which samples have by chance: they count only
+    where a second one follows at the place that the first one names.
+    """
+    for magic, name in _CONTAINERS:
+        if data.startswith(magic):
+            return name
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return "a WAV"
+    if data[4:8] == b"ftyp":
+        return "MP4"
+    for name, length in (("AAC", _aac_frame_bytes), ("an MP3", _mp3_frame_bytes)):
+        size = length(data)
+        if size and length(data[size:]):
+            return name
+    return None
+
+
+def _aac_frame_bytes(data: bytes) -> int | None:
+    """Length of the ADTS frame that begins here (ISO/IEC 14496-3, table 1.A.5)."""
+    if len(data) < 7 or data[0] != 0xFF or data[1] & 0xF6 != 0xF0:
+        return None
+    size = (data[3] & 0x03) << 11 | data[4] << 3 | data[5] >> 5
+    return size if size > 7 else None
+
+
+_MP3_KBPS = {  # of layer III by the bits of the rate (ISO/IEC 11172-3 and 13818-3): MPEG 1, and MPEG 2 and 2.5
+    True: (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    False: (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+
+
+def _mp3_frame_bytes(data: bytes) -> int | None:
+    """Length of the layer III frame that begins here."""
+    if len(data) < 4 or data[0] != 0xFF or data[1] & 0xE6 != 0xE2:
+        return None
+    version, rate, clock = data[1] >> 3 & 3, data[2] >> 4, data[2] >> 2 & 3
+    if version == 1 or clock == 3 or not 1 <= rate <= 14:
+        return None
+    is_first = version == 3
+    sample_rate_hz = (44_100, 48_000, 32_000)[clock] // {3: 1, 2: 2, 0: 4}[version]
+    return (144 if is_first else 72) * _MP3_KBPS[is_first][rate - 1] * 1000 // sample_rate_hz + (data[2] >> 1 & 1)
 
 
 def error_at_end(tail: bytes) -> tuple[int, str] | None:
@@ -87,23 +157,50 @@ SSE_CONTENT_TYPES = ("text/event-stream",)
 SAMPLE_RATES_HZ = range(4_000, 384_001)  # a stated rate outside is a broken header, not audio
 
 
+RATE_HEADERS = ("X-Audio-Sample-Rate", "X-Sample-Rate", "Sample-Rate", "X-Audio-Rate", "X-PCM-Sample-Rate")
+"""Headers in which servers state the rate of bare samples; HTTP has none of its own."""
+
+
 def parse_content_type(value: str) -> tuple[str, int | None, str | None]:
     """Of a Content-Type header: type in lower case, stated sample rate, what is wrong with its parameters.
 
     The last two are None where nothing is stated, or wrong.
     """
-    message = Message()
-    message["Content-Type"] = value.encode("ascii", errors="replace").decode("ascii")
-    parameters = {str(name).lower(): str(text) for name, text in message.get_params(failobj=[])[1:]}
+    mime, *written = value.split(";")
+    parameters = {}
+    for one in written:
+        name, _, text = one.partition("=")
+        parameters.setdefault(name.strip().lower(), text.strip().strip('"'))
     stated_rate = parameters.get("rate", parameters.get("sample_rate", parameters.get("samplerate")))
     channels = parameters.get("channels", "1")
-    rate_hz: int | None = None
-    problem: str | None = None
-    if stated_rate is not None:
-        if stated_rate.isdecimal() and len(stated_rate) < 10 and int(stated_rate) in SAMPLE_RATES_HZ:
-            rate_hz = int(stated_rate)
-        else:
-            problem = f"content type {value!r} states a sample rate of {stated_rate!r}"
+    shown = one_line(value)
+    rate_hz = problem = None
+    if stated_rate is not None and (rate_hz := _rate(stated_rate)) is None:
+        problem = f"content type {shown!r} states a sample rate of {one_line(stated_rate)!r}"
     if channels != "1":
-        problem = f"content type {value!r} states {channels!r} channels; only mono can be judged"
-    return message.get_content_type(), rate_hz, problem
+        problem = f"content type {shown!r} states {one_line(channels)!r} channels; only mono can be judged"
+    return one_line(mime).lower(), rate_hz, problem
+
+
+def stated_rate(headers: Mapping[str, str]) -> tuple[int | None, str | None]:
+    """The sample rate that a response's headers state (:data:`RATE_HEADERS`, and Content-Type), and what is wrong.
+
+    None where nothing is stated, or wrong. A header that is no rate at all is not one of these, and says nothing.
+    """
+    found: dict[int, str] = {}
+    for name in RATE_HEADERS:
+        if (rate_hz := _rate(headers.get(name, ""))) is not None:
+            found.setdefault(rate_hz, name)
+    _, by_type_hz, problem = parse_content_type(headers.get("Content-Type", ""))
+    if by_type_hz is not None:
+        found.setdefault(by_type_hz, "Content-Type")
+    if len(found) > 1:
+        listed = ", ".join(f"{name} {rate_hz} Hz" for rate_hz, name in found.items())
+        return None, f"the headers state different sample rates: {listed}"
+    return next(iter(found), None), problem
+
+
+def _rate(text: str) -> int | None:
+    text = text.strip().lower().removesuffix("hz").strip()
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return int(text) if is_number and int(text) in SAMPLE_RATES_HZ else None

@@ -9,7 +9,9 @@ from typing import Any
 import aiohttp
 
 READ_BUFFER_BYTES = 1024 * 1024  # a read returns all that has arrived, whatever the chunking
-POOL_KEEPALIVE_S = 60.0  # longer than any pause between two requests of a slot
+IDLE_S = 0.5
+"""How long a connection may have been idle and still be used: longer than between two requests of a slot, and shorter
+than any server waits before it closes one (the usual 5 s of uvicorn, 1 s and 2 s of others), which may be just now."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,12 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
         self.upgrade_headers = response.headers
 
 
-def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.ClientSession:
+def open_session(options: WireOptions, api_key: str | None = None, *, reuse: bool = True) -> aiohttp.ClientSession:
     """A session without limits, cookies, proxies or decompression of its own. Close it after use.
+
+    ``reuse``: connections are used again, as by the next request of a slot. An open loop has no slots: its connections
+    would lie idle, hold a thread each in servers that have one a connection, and be closed by others just as a request
+    comes. There every request makes its own, as independent users do, within its TTFP.
 
     The deadline of a whole request is not aiohttp's but the caller's, so that an abort can end it.
     """
@@ -42,7 +48,9 @@ def open_session(options: WireOptions, api_key: str | None = None) -> aiohttp.Cl
     if api_key is not None:
         headers["Authorization"] = f"Bearer {api_key}"
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=POOL_KEEPALIVE_S),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
+        if reuse
+        else aiohttp.TCPConnector(limit=0, force_close=True),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers=headers,

@@ -13,17 +13,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from omni_bench.load.clients.decoder import AudioPart, Part, WireFailure, event_limit_bytes
+from omni_bench.load.clients.decoder import AudioPart, Part, UnknownEvents, WireFailure, event_limit_bytes
+from omni_bench.load.clients.responses import describe_body, error_in_body
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.units import Unit, json_object
 from omni_bench.load.clients.wav import AudioPayload
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BROKEN_OFF = ("abort", "error")  # values of finish_reason that are none of the model's
+OTHER_FIELDS = (b"", b"id", b"retry")  # b"": a comment
+STRAY_BYTES = 4096
 END_MARK = "[DONE]"  # of chat; some servers end every event stream with it
 
 
 class SseParser:
-    """Bytes in, the data of events out. ``limit_bytes``: of one event or line; more is a failure."""
+    """Bytes in, the data of events out. ``limit_bytes``: of one event or line; more is a failure.
+
+    ``name``: the ``event`` field of the event that was yielded last.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -32,6 +39,14 @@ class SseParser:
         self._data_bytes = 0
         self._skip_line_feed = False
         self._first_line = True
+        self._strays = bytearray()
+        self._name = b""
+        self.name = ""
+
+    @property
+    def strays(self) -> bytes:
+        """The beginning of what is in no field of an event: an error's JSON, or a page of a proxy, in their place."""
+        return bytes((self._strays + self._line)[:STRAY_BYTES])
 
     def feed(self, data: bytes) -> Iterator[str]:
         """The data of the events that ``data`` completes. Raises WireFailure (too_large, content_type)."""
@@ -83,9 +98,14 @@ class SseParser:
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
             self._data_bytes += len(value) + 1
+        elif name == b"event":
+            self._name = value.strip()
+        elif name not in OTHER_FIELDS and len(self._strays) < STRAY_BYTES:
+            self._strays += line + b"\n"
 
     def _event(self) -> str:
         data = b"\n".join(self._data)
+        self.name, self._name = self._name.decode("utf-8", "replace"), b""
         self._data.clear()
         self._data_bytes = 0
         try:
@@ -109,22 +129,44 @@ class EventDecoder(ABC):
     def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
         self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
         self._events = SseParser(event_limit_bytes(options))
-        self._payload = AudioPayload()
-        self._done = False
+        self._payload = AudioPayload(options.max_audio_s)
+        self._states_rate = stated_rate_hz is not None
+        self._unknown = UnknownEvents()
+        self._has_audio = self._done = False
+        self._any = False
         self.server_id: str | None = None
         self.completion_tokens: int | None = None
+
+    @property
+    def states_rate(self) -> bool:
+        """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
+        return self._states_rate or self._payload.sample_rate_hz is not None
 
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
         """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         for event in self._events.feed(data):
-            yield from self._take(event)
+            yield from self._take_named(event)
 
     def end(self) -> Iterator[Part]:
         """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         for event in self._events.end():
-            yield from self._take(event)
-        if not self._done:
-            raise WireFailure("disconnected", f"the stream ends without {self.last}")
+            yield from self._take_named(event)
+        if self._done:
+            return
+        strays = self._events.strays.strip()
+        if strays and (message := error_in_body(strays)) is not None:
+            raise WireFailure("in_band_error", f"HTTP 200 with an error in place of events: {message}")
+        came = f"; between its events stands: {describe_body(strays)}" if strays else ""
+        if not self._any:
+            came = f": {describe_body(strays)}" if strays else ": nothing came"
+        raise WireFailure("disconnected", f"the stream ends without {self.last}{came}{self._unknown.also}")
+
+    def _take_named(self, data: str) -> Iterator[Part]:
+        """An event that is called an error may hold anything."""
+        self._any = True
+        if self._events.name == "error" and not data.lstrip().startswith("{"):
+            raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {describe_body(data.encode())}")
+        yield from self._take(data)
 
     def _end_audio(self) -> Iterator[Part]:
         """The event called ``last`` has come. Raises WireFailure if it cuts a WAV."""

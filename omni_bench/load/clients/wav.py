@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from omni_bench.load.clients.decoder import WireFailure
 from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, SAMPLE_RATES_HZ, describe_body, error_in_body
+from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES
 
 HEADER_LIMIT_BYTES = 64 * 1024
 RIFF_BYTES = 12  # "RIFF", a size, "WAVE"
@@ -23,12 +26,15 @@ def begins_wav(data: bytes | bytearray) -> bool | None:
 
 
 class WavStream:
-    """One container: bytes in, samples out. Sizes of 0 and from :data:`UNKNOWN_SIZE_FROM` on are unknown.
+    """One container: bytes in, samples out.
 
+    Unknown is a size of 0, one from :data:`UNKNOWN_SIZE_FROM` on, and one of more than ``longest_s`` of audio: so long
+    an answer would be refused anyway, and servers that stream write any large number (pocket-tts issue 229).
     ``lenient``: the header is not checked; everything after the beginning of its data is samples.
     """
 
-    def __init__(self, *, lenient: bool = False) -> None:
+    def __init__(self, longest_s: float = math.inf, *, lenient: bool = False) -> None:
+        self._longest_s = longest_s
         self.sample_rate_hz: int | None = None
         self._lenient = lenient
         self._head = bytearray()
@@ -98,7 +104,8 @@ class WavStream:
         if self.sample_rate_hz is None and not self._lenient:
             raise WireFailure("content_type", "the WAV header has no 'fmt ' chunk before its samples")
         self._in_data, self._chunk_at = True, at
-        known = not self._lenient and 0 < size < UNKNOWN_SIZE_FROM
+        longest_bytes = self._longest_s * (self.sample_rate_hz or 0) * SAMPLE_WIDTH_BYTES
+        known = not self._lenient and 0 < size < min(UNKNOWN_SIZE_FROM, longest_bytes)
         self._size = size
         self._left_bytes = size if known else None
 
@@ -164,10 +171,11 @@ class AudioPayload:
     A payload that begins with a WAV header begins a new container, whatever the server calls its format. Payloads
     may be smaller than a header: before the first samples, and behind a container that is complete, what may still
     become the beginning of one is held back until that is clear.
-    ``sample_rate_hz``: as stated, None while nothing states it.
+    ``sample_rate_hz``: as stated, None while nothing states it. ``longest_s``: see :class:`WavStream`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest_s: float = math.inf) -> None:
+        self._longest_s = longest_s
         self.sample_rate_hz: int | None = None
         self._wav: WavStream | None = None
         self._held = b""
@@ -186,14 +194,14 @@ class AudioPayload:
         held, self._held = self._held, b""
         if begins:
             self._end_container()
-            self._wav = WavStream()
+            self._wav = WavStream(self._longest_s)
         elif held:  # it was no header; ``data`` by itself may yet begin one
             return self._samples(held) + self.decode(data, stated_format)
         return self._samples(held + data)
 
     def _samples(self, data: bytes) -> bytes:
         if self._wav is None and self._says_wav:
-            self._wav = WavStream()
+            self._wav = WavStream(self._longest_s)
         if self._wav is None:
             self._is_bare = self._is_bare or bool(data)
             return data

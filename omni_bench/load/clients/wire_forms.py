@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omni_bench.load.clients import openai_chat_audio, openai_speech, openai_speech_sse, openai_speech_ws
+from omni_bench.load.clients import (
+    openai_chat_audio,
+    openai_speech,
+    openai_speech_sse,
+    openai_speech_ws,
+    sglang_omni_speech,
+)
 from omni_bench.load.clients.wire_form import WireForm
 from omni_bench.plugins import Registry
 
@@ -18,6 +24,7 @@ BUILT_IN = (
     openai_speech.WAV_FORM,
     openai_speech_ws.FORM,
     openai_chat_audio.FORM,
+    sglang_omni_speech.FORM,
 )
 FORMS = Registry("omni_bench.wire_forms", WireForm, {form.name: form for form in BUILT_IN})
 

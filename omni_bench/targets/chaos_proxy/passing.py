@@ -11,6 +11,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from omni_bench.errors import OmniBenchError
+from omni_bench.load.clients.responses import parse_content_type
 from omni_bench.load.clients.wire_form import WireForm
 from omni_bench.load.clients.wire_forms import FORMS
 
@@ -52,7 +53,8 @@ def form_of_answer(forms: Iterable[WireForm], answer: aiohttp.ClientResponse) ->
     """
     if answer.status != 200 or answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         return None
-    return next((form for form in forms if answer.content_type in form.content_types), None)
+    mime = parse_content_type(answer.headers.get("Content-Type", "application/octet-stream"))[0]
+    return next((form for form in forms if mime in form.content_types), None)
 
 
 def to_pass_on(headers: Mapping[str, str], without: frozenset[str]) -> CIMultiDict[str]:

@@ -25,7 +25,7 @@ class FaultServer(NullServer):
         self.in_flight = self.peak_in_flight = 0
 
     async def stream(self, request, body):
-        request_id = request.headers["x-request-id"]
+        request_id = request.headers["x-request-id"].partition("-")[2]  # without the prefix of the run
         self.seen[request_id] += 1
         self.peers.add(request.transport.get_extra_info("peername"))
         self.in_flight += 1

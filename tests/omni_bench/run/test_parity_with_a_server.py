@@ -23,6 +23,11 @@ FRAME, CODEBOOKS = 1920, 16
 FRAMES_PER_S = 12.5
 
 
+def stored(wire_id: str) -> str:
+    """The id without the prefix of the run."""
+    return wire_id.partition("-")[2]
+
+
 class CompanyServer:
     """``spoils``: requests in company get another code at ``place``. ``fickle``: no answer is like another.
 
@@ -40,7 +45,7 @@ class CompanyServer:
         self._served = 0
 
     async def speech(self, request: web.Request) -> web.StreamResponse:
-        body, name = await request.json(), request.headers["x-request-id"]
+        body, name = await request.json(), request.headers["x-request-id"]  # that of the wire
         self.in_flight.add(name)
         self._served += 1
         try:
@@ -54,7 +59,8 @@ class CompanyServer:
                 if self.spoils and frame == self.place[0] and len(self.in_flight) > 1:
                     codes[self.place] += 50
                     if "-w" not in name:  # of the warm-up
-                        self.spoiled[name] = self.in_flight - {name}
+                        neighbours = self.in_flight - {name}
+                        self.spoiled[stored(name)] = {stored(one) for one in neighbours}
                 await response.write(self._audio(codes[frame]))
             self.codes[name] = codes
             self.in_flight.discard(name)

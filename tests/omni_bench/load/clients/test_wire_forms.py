@@ -19,6 +19,7 @@ SPEECH = "http://h:1/v1/audio/speech"
     [
         ("openai_speech", SPEECH),
         ("openai_speech_sse", SPEECH),
+        ("sglang_omni_speech", SPEECH),
         ("openai_speech_wav", SPEECH),
         ("openai_speech_ws", f"{SPEECH}/stream"),
         ("openai_chat_audio", "http://h:1/v1/chat/completions"),

@@ -1,0 +1,84 @@
+"""POST /v1/audio/speech in SGLang-Omni's own form: events of an object ``audio.speech.chunk``, then ``[DONE]``.
+
+Each holds base64 of bare samples, or of a WAV of its own, in ``audio.data``, and its rate in ``audio.sample_rate``
+(sglang-omni issue 157). An event without audio carries the ``finish_reason``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from omni_bench.load.clients.decoder import (
+    AudioPart,
+    Part,
+    WireFailure,
+    decode_base64,
+    parse_object,
+    reject_error,
+    stated_format,
+    stated_id,
+)
+from omni_bench.load.clients.openai_speech_sse import CHUNK, SpeechEventCodec
+from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
+from omni_bench.load.clients.speech_body import extra_fields, speech_fields
+from omni_bench.load.clients.sse import BROKEN_OFF, END_MARK, EventDecoder
+from omni_bench.load.clients.wire_form import WireForm
+
+if TYPE_CHECKING:  # the load worker imports this module and must stay light
+    from omni_bench.records.config import ClientConfig
+    from omni_bench.records.prompt import Prompt
+
+
+def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[str, Any]:
+    """As :func:`omni_bench.load.clients.openai_speech.build_body`; ``stream`` alone asks for events."""
+    form = {"response_format": "pcm", "stream": True}
+    return {"input": prompt.text, **speech_fields(prompt, client, seed), **form, **extra_fields(client)}
+
+
+class SpeechChunks(EventDecoder):
+    """The decoder of one answer. ``[DONE]`` is its clean end."""
+
+    last = END_MARK
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """As the events say, or else as configured."""
+        return self._payload.sample_rate_hz or self._default_rate_hz
+
+    def _take(self, data: str) -> Iterator[Part]:
+        if self._done:
+            raise WireFailure("content_type", f"the stream goes on after {END_MARK}")
+        if data.strip() == END_MARK:
+            yield from self._end_audio()
+            self._unknown.refuse_if_all(heard=self._has_audio)
+            return
+        event = parse_object(data, "an event of the stream")
+        reject_error(event)
+        self.server_id = self.server_id or stated_id(event.get("id"))
+        if event.get("object") != CHUNK:
+            self._unknown.note(event.get("object", event.get("type")))
+            return
+        audio = event.get("audio")
+        if audio is not None and not isinstance(audio, dict):
+            raise WireFailure("content_type", f"audio of {CHUNK} is not an object but {type(audio).__name__}")
+        if audio:
+            self._payload.state_rate(audio.get("sample_rate"), CHUNK)
+            payload = decode_base64(audio.get("data"), f"audio.data of {CHUNK}")
+            pcm = self._payload.decode(payload, stated_format(audio.get("format"), CHUNK))
+            self._has_audio = True
+            if pcm:
+                yield AudioPart(pcm)
+        if (reason := event.get("finish_reason")) in BROKEN_OFF:
+            raise WireFailure("in_band_error", f"HTTP 200, then finish_reason {reason!r} in the stream")
+
+
+FORM = WireForm(
+    name="sglang_omni_speech",
+    what="POST /v1/audio/speech of SGLang-Omni, its events with base64 of 16-bit PCM",
+    path="/v1/audio/speech",
+    build_body=build_body,
+    content_types=SSE_CONTENT_TYPES,
+    decoder=SpeechChunks,
+    codec=SpeechEventCodec,
+)

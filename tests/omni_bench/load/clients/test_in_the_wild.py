@@ -1,0 +1,280 @@
+"""Answers of servers as they are found (public reports): each is read, or refused in words that say what came."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from itertools import count
+
+import pytest
+from aiohttp import web
+from null_server import serving
+
+from omni_bench.load.clients import exchange
+from omni_bench.load.clients.abort import AbortSwitch
+from omni_bench.load.clients.decoder import WireFailure
+from omni_bench.load.clients.exchange import RequestContext
+from omni_bench.load.clients.openai_speech_ws import SpeechMessages
+from omni_bench.load.clients.responses import container_of, describe_body, parse_content_type, stated_rate
+from omni_bench.load.clients.session import IDLE_S, WireOptions, open_session
+from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.records.plan import PlannedRequest
+
+OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=300.0)
+PCM = struct.pack("<8h", 1, -2, 300, -400, 5000, -6000, 7, 8)
+PCM64 = base64.b64encode(PCM).decode()
+
+
+def wav(pcm, size):
+    form = struct.pack("<HHIIHH", 1, 1, 24_000, 48_000, 2, 16)
+    return b"RIFF" + struct.pack("<I", size) + b"WAVEfmt \x10\0\0\0" + form + b"data" + struct.pack("<I", size) + pcm
+
+
+def events(*values):
+    return b"".join(b"data: " + (json.dumps(v) if isinstance(v, dict) else v).encode() + b"\n\n" for v in values)
+
+
+def decode(kind, body, options=OPTIONS, stated_rate_hz=None):
+    """(samples, rate, whether it is stated) of a body that comes byte by byte."""
+    decoder = FORMS[kind].decoder(options, stated_rate_hz)
+    parts = [part for at in range(len(body)) for part in decoder.feed(body[at : at + 1], True)] + list(decoder.end())
+    return b"".join(part.pcm for part in parts if hasattr(part, "pcm")), decoder.sample_rate_hz, decoder.states_rate
+
+
+def refusal(kind, body):
+    with pytest.raises(WireFailure) as caught:
+        decode(kind, body)
+    return caught.value.error.kind, caught.value.error.message
+
+
+# --- sizes and rates
+
+
+@pytest.mark.parametrize("size", [2_000_000_000, 0x7FFFFFFF, 0, 300 * 48_000 + 2, len(PCM)])
+@pytest.mark.parametrize("kind", ["openai_speech_wav", "openai_speech_sse", "sglang_omni_speech"])
+def test_a_wav_whose_size_is_a_placeholder_is_measured(kind, size):
+    body = wav(PCM, size)
+    coded = base64.b64encode(body).decode()
+    if kind == "openai_speech_sse":
+        body = events({"type": "speech.audio.delta", "audio": coded}, {"type": "speech.audio.done"})
+    elif kind == "sglang_omni_speech":
+        body = events({"object": "audio.speech.chunk", "audio": {"data": coded, "format": "wav"}}, "[DONE]")
+    assert decode(kind, body) == (PCM, 24_000, True)
+
+
+def test_so_is_one_in_messages():
+    decoder = SpeechMessages(OPTIONS)
+    messages = ['{"type": "audio.start", "format": "wav"}', wav(PCM, 2_000_000_000), '{"type": "audio.done"}']
+    parts = [part for one in [*messages, '{"type": "session.done"}'] for part in decoder.feed(one)]
+    assert b"".join(part.pcm for part in parts) == PCM and decoder.states_rate
+
+
+def test_a_size_that_can_be_true_is_believed():
+    assert refusal("openai_speech_wav", wav(PCM, 100 * 48_000))[0] == "disconnected"
+
+
+@pytest.mark.parametrize(
+    ("headers", "rate_hz"),
+    [
+        ({"X-Audio-Sample-Rate": "44100"}, 44_100),
+        ({"x-sample-rate": " 16000 Hz"}, 16_000),
+        ({"Content-Type": "audio/pcm; rate=44100"}, 44_100),
+        ({"Content-Type": 'audio/pcm; channels=1; RATE="22050"', "Sample-Rate": "22050"}, 22_050),
+        ({"X-Sample-Rate": "fast"}, None),
+        ({}, None),
+    ],
+)
+def test_the_rate_is_read_wherever_servers_state_it(headers, rate_hz):
+    from multidict import CIMultiDict
+
+    assert stated_rate(CIMultiDict(headers)) == (rate_hz, None)
+    assert decode("openai_speech", PCM, stated_rate_hz=rate_hz) == (PCM, rate_hz or 24_000, rate_hz is not None)
+
+
+def test_headers_that_contradict_each_other_are_named():
+    rate_hz, problem = stated_rate({"X-Sample-Rate": "16000", "Content-Type": "audio/pcm; rate=24000"})
+    assert rate_hz is None and "X-Sample-Rate 16000 Hz, Content-Type 24000 Hz" in problem
+
+
+# --- events
+
+
+def test_sglang_omnis_own_events_are_read():
+    def chunk(audio, reason=None):
+        return {"id": "speech-1", "object": "audio.speech.chunk", "audio": audio, "finish_reason": reason}
+
+    audio = {"data": PCM64, "format": "pcm", "mime_type": "audio/pcm", "sample_rate": 16_000}
+    body = events(chunk(audio), chunk(audio), chunk(None, "stop"), "[DONE]")
+    assert decode("sglang_omni_speech", body) == (PCM + PCM, 16_000, True)
+    assert refusal("sglang_omni_speech", events(chunk(audio), chunk(None, "abort")))[0] == "in_band_error"
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [("openai_speech_sse", {"type": "speech.audio.done"}), ("openai_chat_audio", "[DONE]")]
+)
+def test_events_of_another_dialect_are_named(kind, end):
+    strange = {"object": "audio.speech.chunk", "audio": {"data": PCM64}}
+    for body, failure in ((events(strange, strange, end), "content_type"), (events(strange, strange), "disconnected")):
+        assert refusal(kind, body)[0] == failure
+        assert "'audio.speech.chunk' (2)" in refusal(kind, body)[1]
+
+
+@pytest.mark.parametrize("kind", ["openai_speech_sse", "openai_chat_audio", "sglang_omni_speech"])
+@pytest.mark.parametrize(
+    ("body", "failure", "words"),
+    [
+        (b"", "disconnected", "nothing came"),
+        (b'{"error": {"message": "engine is dead", "code": 500}}', "in_band_error", "engine is dead"),
+        (b'{"object":"error","message":"engine is dead"}', "disconnected", '"engine is dead"'),
+        (b": ping\n\n<html><body>504 Gateway</body></html>", "disconnected", "<html><body>504 Gateway</body></html>"),
+        (b"event: error\ndata: upstream timed out\n\n", "in_band_error", "upstream timed out"),
+    ],
+)
+def test_what_comes_in_place_of_events_is_shown(kind, body, failure, words):
+    found, message = refusal(kind, body)
+    assert found == failure and words in message
+
+
+# --- bodies and types
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"ID3\x04\0\0", "an MP3"),
+        (b"\xff\xf3\x84\xc4" + bytes(188) + b"\xff\xf3\x84\xc4" + bytes(188), "an MP3"),
+        (b"OggS\0\x02", "Ogg (Opus or Vorbis)"),
+        (b"fLaC\0", "FLAC"),
+        (wav(PCM, 16), "a WAV"),
+        (b"\0\0\0\x20ftypM4A ", "MP4"),
+        (b"\xff\xf1\x50\x80\x01\x1f\xfc\0\xff\xf1\x50\x80\x01\x1f\xfc\0", "AAC"),
+        (PCM, None),
+        (b"\xff\xf3" * 500, None),  # quiet samples, and no frames
+    ],
+)
+def test_a_coded_file_is_known_by_its_first_bytes(data, what):
+    assert container_of(data) == what
+
+
+def test_what_is_shown_of_a_body_is_text_or_a_glimpse():
+    assert describe_body(b"<h1>Bad</h1>") == "<h1>Bad</h1>"
+    assert describe_body("Zu früh".encode()) == "Zu früh"
+    assert describe_body(b"ID3\x04" + bytes(range(128, 256))) == (
+        "132 bytes of an MP3, beginning with 49 44 33 04 80 81 82 83 84 85 86 87 88 89 8a 8b"
+    )
+    assert len(describe_body(bytes(range(256)) * 50)) < 120
+
+
+EVIL_TYPES = [
+    "audio/pcm; rate*=1",
+    "audio/pcm; x*0*=2; x*9999=3",
+    "audio/pcm; a*=''",
+    'audio/pcm; "=;;=',
+    ";",
+    "\udcff;=",
+]
+
+
+@pytest.mark.parametrize("value", EVIL_TYPES)
+def test_no_content_type_raises(value):
+    assert parse_content_type(value)[0] in ("audio/pcm", "", "\udcff", " ", "?")
+
+
+@pytest.mark.parametrize("kind", [name for name, form in FORMS.items() if form.path == "/v1/audio/speech"])
+@pytest.mark.parametrize("value", EVIL_TYPES[:4])
+async def test_a_hostile_content_type_ends_its_own_request_at_most(ask, kind, value):
+    async def handler(request, server):
+        return web.Response(body=PCM, headers={"Content-Type": value})
+
+    timeline, _ = await ask(handler, kind=kind)
+    assert timeline.ok if kind == "openai_speech" else timeline.error.kind == "content_type"
+
+
+async def test_a_mislabelled_answer_shows_no_binary(ask):
+    async def handler(request, server):
+        return web.Response(body=bytes(range(256)) * 40, content_type="audio/mpeg")
+
+    timeline, _ = await ask(handler)
+    assert timeline.error.message.endswith("beginning with 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f")
+
+
+async def test_a_redirect_says_where_to(ask):
+    async def handler(request, server):
+        return web.Response(status=308, headers={"Location": "https://api.example/v1/audio/speech"})
+
+    timeline, _ = await ask(handler)
+    assert "HTTP 308 to https://api.example/v1/audio/speech; set target.url" in timeline.error.message
+
+
+async def test_an_answer_is_bounded_in_its_pieces(ask, monkeypatch):
+    monkeypatch.setattr(exchange, "MIN_PARTS", 1000)
+
+    async def handler(request, server):
+        response = web.StreamResponse(headers={"Content-Type": "audio/pcm"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for _ in range(40):
+            await response.write(b"A")
+            request.transport.write(b"1\r\nA\r\n" * 100)
+        return response
+
+    options = WireOptions(24_000, 20.0, 5.0, max_audio_s=1.0)
+    timeline, audio = await ask(handler, options=options)
+    assert timeline.error.kind == "too_large" and len(audio) == 1000
+    assert timeline.error.message == "more than 1000 pieces of audio or text"
+
+
+# --- ids, shortages and idle connections
+
+
+NUMBERS = count()
+
+
+async def speak(port, session, prefix=""):
+    planned = PlannedRequest(f"c1-{next(NUMBERS):04d}", "p", {}, None, False, None)
+    return await FORMS["openai_speech"].send(
+        RequestContext(
+            session,
+            f"http://127.0.0.1:{port}/v1/audio/speech",
+            planned,
+            b"{}",
+            concurrency=1,
+            scheduled_ns=0,
+            options=OPTIONS,
+            abort=AbortSwitch(),
+            id_prefix=prefix,
+        )
+    )
+
+
+async def test_the_id_on_the_wire_is_not_the_stored_one(scripted_server):
+    server = scripted_server()
+    async with serving(server) as port, open_session(OPTIONS) as session:
+        timeline, _ = await speak(port, session, "a1b2-")
+    assert server.headers[0]["x-request-id"] == timeline.wire_id == f"a1b2-{timeline.request_id}"
+
+
+async def test_a_shortage_of_the_client_is_the_clients(monkeypatch):
+    import errno
+    import socket
+
+    def none_left(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with open_session(OPTIONS) as session:
+        monkeypatch.setattr(socket, "socket", none_left)
+        timeline, _ = await speak(9, session)
+    assert timeline.error.kind == "client_shortage" and "Too many open files" in timeline.error.message
+
+
+async def test_no_connection_is_used_that_a_server_may_be_closing(scripted_server, monkeypatch):
+    """One that was idle for long is not used again; an open loop uses none again (NeMo-Gym 1555, kserve 5446)."""
+    server = scripted_server()
+    async with serving(server) as port:
+        for reuse, connections in ((True, 1), (False, 2)):
+            server.peers.clear()
+            async with open_session(OPTIONS, reuse=reuse) as session:
+                assert all([(await speak(port, session))[0].ok for _ in range(2)])
+            assert len(set(server.peers)) == connections
+    assert IDLE_S < 1.0
