@@ -96,8 +96,9 @@ def trace_of(events: Iterable[object], file: str, name: str) -> Trace | None:
             calls[_stage(one)] += one["name"] != SPAN_PREFIX + STEP
             host_us[_stage(one)] += one["dur"]
             open_spans.append(one)
+    own_us = _own_times_us(device)
     for kernel, stage in _device_work(device, stage_of, rest):
-        counts[stage, "device"] += kernel["dur"]
+        counts[stage, "device"] += own_us[id(kernel)]
         counts[stage, "to_host"] += kernel["name"].startswith(_TO_HOST)
     window = _window(steps or [_interval(one) for one in timed])
     if steps:  # the thread of the steps: what no stage has of it
@@ -120,6 +121,22 @@ def trace_of(events: Iterable[object], file: str, name: str) -> Trace | None:
     busy = length(_clipped(map(_interval, device), window))
     idle_ms = (window[1] - window[0] - busy) / 1e3 if on_gpu else None
     return Trace(file, (window[1] - window[0]) / 1e3, len(steps) or None, idle_ms, tuple(stages))
+
+
+def _own_times_us(device: Sequence[Event]) -> dict[int, float]:
+    """By ``id`` of each event of a GPU: how much longer its stream was busy because of it, in microseconds.
+
+    Kernels of a programmatic dependent launch start while those before them run, and wait: the sum of their durations
+    is many times the time that passed.
+    """
+    busy_until: dict[Any, float] = {}
+    own: dict[int, float] = {}
+    for one in sorted(device, key=lambda one: one["ts"]):
+        stream, (start, end) = (one.get("pid"), one.get("tid")), _interval(one)
+        before = busy_until.get(stream, start)
+        own[id(one)] = max(0.0, end - max(start, before))
+        busy_until[stream] = max(before, end)
+    return own
 
 
 def _device_work(device: Sequence[Event], stage_of: Mapping[Any, str], rest: str) -> Iterable[tuple[Event, str]]:

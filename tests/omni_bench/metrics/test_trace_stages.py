@@ -100,3 +100,8 @@ def test_a_trace_in_which_nothing_took_time():
         trace_of([{"ph": "X", "name": "a", "ts": "1", "dur": 2}, 7, {"ph": "i", "name": "b", "ts": 1}], "t", "t")
         is None
     )
+
+
+def test_a_kernel_that_started_early_and_waited_counts_from_the_end_of_the_one_before():
+    waiting = [event("b", 4_000, 23_000, "kernel", tid=7, correlation=1) if one["name"] == "b" else one for one in GPU]
+    assert by_name(trace_of([*waiting, *HOST], "t.json", "t"))["predictor"].device_ms == 20.0
