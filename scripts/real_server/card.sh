@@ -22,5 +22,5 @@ ulimit -n 65536 2>/dev/null || true
 
 code=0
 "$python" -m omni_bench run scenario=vllm_omni_card "target.python=$server" "$@" || code=$?
-"$python" -m omni_bench run scenario=qwen3_tts client.voice=heart client.seed=null "$@" || code=$?
+"$python" -m omni_bench run scenario=qwen3_tts client.voice=heart reference.graphs=full_step "$@" || code=$?
 exit "$code"
