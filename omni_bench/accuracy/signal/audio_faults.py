@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.pcm import audible_span, samples_from_pcm
 from omni_bench.records.timeline import Timeline
 
 INVALID_REASONS = (
     "empty",  # no whole sample
     "silent",  # no 20 ms window above -50 dBFS
+    "dead_air",  # more than a second of silence before and after what can be heard: it would count as output
     "odd_bytes",  # not a whole number of samples
     "truncated",  # shorter than a third of the expected speaking time
     "runaway",  # more than three times the expected speaking time
@@ -41,6 +42,7 @@ CHINESE_CHARACTERS_PER_S = 4.5
 ENGLISH_CHARACTERS_PER_DIGIT = 5.0  # "7" is spoken as a word
 SHORT_TEXT_S = 2.0  # a text of one word may still come with pauses: runaway is judged as if it took this long
 LENGTH_FACTOR = 3.0
+DEAD_AIR_S = 1.0  # of speech with its natural ends no more than 0.5 s were found (0.2 s before, 0.3 s after)
 
 DRIP_READS = 16
 FIRST_PACKET_READS = 2
@@ -102,8 +104,11 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str | Non
     finite = np.isfinite(samples)
     if not finite.all():
         reasons.append("non_finite")
-    if first_audible_sample(samples, sample_rate_hz) is None:
+    span = audible_span(samples, sample_rate_hz)
+    if span is None:
         reasons.append("silent")
+    elif len(samples) - (span[1] - span[0]) > DEAD_AIR_S * sample_rate_hz:
+        reasons.append("dead_air")
     if text is not None:
         reasons += _length_faults(len(samples) / sample_rate_hz, speaking_time(text, language))
     if finite.any() and np.mean(np.abs(samples[finite]) >= FULL_SCALE) > CLIPPED_SHARE:
