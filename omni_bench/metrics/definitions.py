@@ -49,6 +49,11 @@ _LIST = (
         compute=formulas.audio_s, server=("vllm_omni:audio_duration_s", "omni_reference_audio_duration_seconds"),
     ),
     Metric(
+        "speech_s", "speech", "Length of the speech", "s", None,
+        "From the first to the last 20 ms window above −50 dBFS: the audio without the silence before and after.",
+        compute=formulas.speech_s, needs_samples=True,
+    ),
+    Metric(
         "rtf", "RTF", "Real-time factor", "", "lower",
         "End-to-end latency / audio length, both in seconds. Below 1 is faster than real time.",
         compute=formulas.rtf, digits=3, order=60, shown=Shown.ALWAYS, figures=("p50", "p90", "mean"),

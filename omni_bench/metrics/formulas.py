@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from omni_bench.metrics import pace
 from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
 from omni_bench.metrics.stalls import Playback, playback, sample_played_ns
 from omni_bench.records.timeline import Timeline
@@ -95,6 +96,12 @@ def audio_s(request: AnsweredRequest) -> float | None:
     """samples / sample rate."""
     rate_hz = request.timeline.sample_rate_hz
     return None if rate_hz is None else request.samples / rate_hz
+
+
+def speech_s(request: AnsweredRequest) -> float | None:
+    """From the first to the last audible 20 ms window; None without samples, and for silence."""
+    rate_hz = request.timeline.sample_rate_hz
+    return None if request.pcm is None or rate_hz is None else pace.speech_s(samples_from_pcm(request.pcm), rate_hz)
 
 
 def rtf(request: AnsweredRequest) -> float | None:

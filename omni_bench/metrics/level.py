@@ -44,7 +44,8 @@ class LevelSummary:
     reason (one request may have several). ``distributions``: of the metrics of requests, by name;
     ``scalars``: those of the whole level; both are of the completed requests that are not faulty.
     ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
-    open loop, whose ``concurrency`` is a Rate; None in a closed loop.
+    open loop, whose ``concurrency`` is a Rate; None in a closed loop. ``first_lag_ms``: how long the first bytes of
+    requests waited in the client; None where nobody measured it.
     """
 
     concurrency: Level
@@ -60,6 +61,7 @@ class LevelSummary:
     distributions: dict[str, Summary]
     scalars: dict[str, float | None]
     open_loop: OpenLoop | None = None
+    first_lag_ms: Summary | None = None
 
     def metrics_json(self) -> dict[str, dict[str, Any]]:
         """``metrics`` of run.json: name -> {unit, better, n, mean, std, p50, p90, p95, p99}.
@@ -108,6 +110,7 @@ def summarise_level(
     ok_ids, faulty = measured.ok_ids, measured.faulty
     errors = Counter(timeline.error.kind for timeline in timelines if timeline.error is not None)
     faults = Counter(reason for reasons in faulty.values() for reason in reasons)
+    lags = [one.first_lag_ns / 1e6 for one in timelines if one.ok and one.first_lag_ns is not None]
     open_loop = None
     if isinstance(concurrency, Rate):
         open_loop = open_loop_facts(timelines, max_in_flight or len(timelines) or 1)
@@ -129,6 +132,7 @@ def summarise_level(
         },
         scalars={metric.name: metric.compute(measured) for metric in summarised() if metric.scope is Scope.LEVEL},
         open_loop=open_loop,
+        first_lag_ms=summarise(lags) if lags else None,
     )
 
 

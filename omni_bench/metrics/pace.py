@@ -24,6 +24,7 @@ VOICES_SPREAD = 0.15
 SCALED_SPREAD = 0.18  # where the pace of the language is scaled too
 LANGUAGE_LIMIT = 2.5  # standard deviations: one voice in 80 is slower or faster
 SAME_VOICE_LIMIT = 3.0
+MOST_SPREAD = 0.25  # audio that varies more is not of its text, and says nothing of a rate
 SMALLEST_DOUBT = 0.08  # 22,050 Hz taken for 24,000 Hz: no two usual rates are nearer to each other
 USUAL_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 _MEDIAN_FACTOR = math.sqrt(math.pi / 2)  # standard error of a median against that of a mean, of normal values
@@ -119,12 +120,14 @@ def level_pace(paces: Iterable[float | None], expected: ExpectedPace, sample_rat
     """Set the paces of a level's utterances, computed with ``sample_rate_hz``, beside the expected one.
 
     In doubt is a median farther off than the spread of the expectation and its own standard error explain, and than
-    8 %, if a usual rate explains it. None with fewer than 5 utterances.
+    8 %, if a usual rate explains it. None with fewer than 5 utterances, and if they vary by more than 25 %.
     """
     logs = [math.log(one) for one in paces if one]
     if len(logs) < MIN_UTTERANCES:
         return None
     spread, median = statistics.stdev(logs), statistics.median(logs)
+    if spread > MOST_SPREAD:
+        return None
     error = _MEDIAN_FACTOR * spread / math.sqrt(len(logs))
     tolerance = max(expected.limit * math.hypot(expected.spread, error), SMALLEST_DOUBT)
     off = median - math.log(expected.letters_per_s)

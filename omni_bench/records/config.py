@@ -174,6 +174,7 @@ class ChecksConfig:
     """What is checked beside WER."""
 
     signal: bool = key(True, "clicks, dropouts, noise and copied audio; turn it off for what is not speech")
+    pace: bool = key(True, "doubt a sample rate with which nobody speaks so fast or slowly")
     cross_talk: bool = key(True, "look for the words of other requests (needs a judge)")
     parity_requests: int = key(0, "requests of each level that are sent again alone and compared")
     speaker_similarity: bool = key(False, "does every answer keep its voice? (needs a judge and resemblyzer's weights)")

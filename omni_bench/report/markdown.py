@@ -240,7 +240,11 @@ def _fit(run: Mapping[str, Any]) -> str | None:
 def _lag(run: Mapping[str, Any]) -> str | None:
     if not run["levels"]:
         return None
-    note = "How late the client's event loop ran while it measured; no time in this report is more exact than that."
+    note = (
+        "How late the client's event loop ran while it measured; no time in this report is more exact than that. "
+        "First bytes: how long the first audio or text of a request may have waited in the client before it was "
+        "read, at most."
+    )
     return f"{lag_table(run)}\n\n{note}"
 
 

@@ -202,7 +202,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
     """How late the client's event loop ran in each level."""
     headers = (
         level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
-        "waited for a CPU (s)", "lag p99 without (ms)",
+        "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)",
     )  # fmt: skip
     rows = []
     for level in run["levels"]:
@@ -211,6 +211,8 @@ def lag_table(run: Mapping[str, Any]) -> str:
         figures = [fixed(client.get(f"lag_{name}_ms"), 2) for name in ("p50", "p99", "max")]
         figures += [fixed(client.get("lag_budget_ms"), 1), count(client.get("lag_samples"))]
         figures += [fixed(cpu.get(name), 2) for name in ("wait_s", "lag_p99_ms")]
+        first = client.get("first_lag_ms") or {}
+        figures += [fixed(first.get(name), 2) for name in ("p50", "p90")]
         rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from omni_bench.accuracy.voices.similarity import VoiceSummary
     from omni_bench.accuracy.wer import CorpusScore, UtteranceScore
     from omni_bench.metrics.level import LevelSummary
+    from omni_bench.metrics.pace import LevelPace
+    from omni_bench.metrics.summary import Summary
     from omni_bench.records.recording import LoopLag
     from omni_bench.records.request_metrics import RequestMetrics
 
@@ -31,13 +33,14 @@ def build_level(
     voices: VoiceSummary | None = None,
     cross_talk: Mapping[str, Any] | None = None,
     probe: Mapping[str, Any] | None = None,
+    pace: LevelPace | None = None,
 ) -> dict[str, Any]:
     """One entry of ``levels``.
 
     ``requests`` are the metrics of the valid requests in ``summary`` (for the count of stalls).
     ``accuracy`` is None without a judge. ``reasons``: of :func:`omni_bench.run.validity.level_reasons`. ``parity`` and
     ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
-    ``probe``: what a rate search made of the level.
+    ``probe``: what a rate search made of the level. ``pace``: of its voice, None if none was expected.
     """
     stalls = [request["stalls"] for request in requests if request["stalls"] is not None]
     open_loop = summary.open_loop
@@ -60,7 +63,8 @@ def build_level(
         "parity": dict(parity) if parity is not None else None,
         "cross_talk": dict(cross_talk) if cross_talk is not None else None,
         "voices": asdict(voices) if voices is not None else None,
-        "client": _client(summary.lag, lag_budget_ms),
+        "client": _client(summary.lag, summary.first_lag_ms, lag_budget_ms),
+        "pace": {**asdict(pace), "fitting_hz": list(pace.fitting_hz)} if pace is not None else None,
         "warmup": asdict(summary.warmup) if summary.warmup is not None else None,
         "open_loop": asdict(open_loop) if open_loop is not None else None,
         "probe": dict(probe) if probe is not None else None,
@@ -140,7 +144,7 @@ def _accuracy(
     }
 
 
-def _client(lag: LoopLag | None, budget_ms: float | None) -> dict[str, Any] | None:
+def _client(lag: LoopLag | None, first: Summary | None, budget_ms: float | None) -> dict[str, Any] | None:
     if lag is None:
         return None
     return {
@@ -149,5 +153,6 @@ def _client(lag: LoopLag | None, budget_ms: float | None) -> dict[str, Any] | No
         "lag_max_ms": lag.max_ms,
         "lag_samples": lag.samples,
         "lag_budget_ms": budget_ms,
+        "first_lag_ms": asdict(first) if first is not None else None,
         "cpu_wait": asdict(lag.cpu) if lag.cpu is not None else None,
     }

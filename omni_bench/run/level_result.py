@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.open_loop import peak_in_flight
+from omni_bench.metrics.pace import ExpectedPace, LevelPace, level_pace, pace
 from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Level, Rate
 from omni_bench.records.recording import LoopLag
@@ -56,7 +58,8 @@ class RequestResult:
 class LevelResult:
     """One level: its requests in plan order, the lag of the client (None if it never measured), how the warm-up went.
 
-    ``warmup`` is None in runs of schema 1.0, which did not store it; ``warmup_requests`` is empty before 1.2.
+    ``expected_pace``: of its voice, None if that is not to be looked at. ``warmup`` is None in runs of schema 1.0,
+    which did not store it; ``warmup_requests`` is empty before 1.2.
     """
 
     concurrency: Level
@@ -64,6 +67,27 @@ class LevelResult:
     lag: LoopLag | None
     warmup: Warmup | None = None
     warmup_requests: tuple[WarmupRequest, ...] = ()
+    expected_pace: ExpectedPace | None = None
+
+    @property
+    def sample_rate_hz(self) -> int | None:
+        """The rate of most answers; None without audio."""
+        rates = Counter(one.timeline.sample_rate_hz for one in self.requests if one.timeline.sample_rate_hz is not None)
+        return max(rates, key=rates.__getitem__, default=None)
+
+    @property
+    def states_rate(self) -> bool:
+        """Whether every answer with audio states its rate, as far as that was noted."""
+        return all(one.timeline.rate_stated is not False for one in self.requests)
+
+    def pace(self) -> LevelPace | None:
+        """How fast its voice speaks; None if nothing is expected, or too little was spoken."""
+        rate_hz = self.sample_rate_hz
+        if self.expected_pace is None or rate_hz is None:
+            return None
+        heard = [one for one in self.requests if one.timeline.ok and one.timeline.sample_rate_hz == rate_hz]
+        paces = [pace(one.text, one.metrics["speech_s"]) for one in heard]
+        return level_pace(paces, self.expected_pace, rate_hz)
 
     @property
     def slots(self) -> int:

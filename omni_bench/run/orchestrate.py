@@ -28,6 +28,7 @@ from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
+from omni_bench.run.expected_pace import with_expected_pace
 from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
@@ -278,6 +279,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         ]
     except Exception as error:
         return _Results([], None, problem or error)
+    levels = [with_expected_pace(level, session.config, session.prepared.prompts) for level in levels]
     levels = in_configured_order(levels, configured_levels(session.config.load, session.prepared.plans))
     try:
         parity = parity_result(session.parity, session.recordings, session.prepared.prompts, requested)

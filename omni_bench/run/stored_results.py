@@ -12,6 +12,7 @@ from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.level import Warmup
+from omni_bench.metrics.pace import ExpectedPace
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.convert import expect, structure
 from omni_bench.records.files import json_bytes, write_atomically
@@ -109,7 +110,7 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
                 f"run.json says {level['requests']}"
             )
         before = tuple(request for request in warmup if request.concurrency == key)
-        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before))
+        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before, _pace_from(level)))
     return levels
 
 
@@ -188,6 +189,11 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
         cpu = CpuWait(**client["cpu_wait"]) if client.get("cpu_wait") else None
         lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"], cpu)
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
+
+
+def _pace_from(level: Mapping[str, Any]) -> ExpectedPace | None:
+    stored = level.get("pace")
+    return None if stored is None else ExpectedPace(**stored["expected"])
 
 
 def shared_records(request: RequestResult) -> list[dict[str, Any]]:

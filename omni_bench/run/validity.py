@@ -7,6 +7,7 @@ A level is invalid for what :func:`level_reasons` finds, and for nothing else. A
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +29,11 @@ from omni_bench.errors import (
 )
 from omni_bench.metrics.level import LevelSummary
 from omni_bench.metrics.open_loop import OpenLoop
+from omni_bench.metrics.pace import LevelPace
 from omni_bench.records.invalid_reason import Code, InvalidReason, invalid, own_reasons, reasons_of
 from omni_bench.records.level import Level, is_open_loop, level_of, level_title
 from omni_bench.records.recording import LoopLag
+from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import AloneInterrupted
 
 MCNEMAR_LIMIT = 0.01
@@ -49,12 +52,14 @@ def level_reasons(
     language: str = "en",
     parity: LevelParity | None = None,
     cross_talk: LevelCrossTalk | None = None,
+    rate: InvalidReason | None = None,
 ) -> tuple[InvalidReason, ...]:
     """Why a level is invalid; () if it is valid.
 
     Every request, those of the warm-up too, has to succeed with valid audio; the client's lag has to be measured and
     within ``lag_budget_ms`` (None: no budget), and in an open loop so does its lateness; ``accuracy`` has to be within
-    ``wer_limit``; parity and cross-talk must find nothing. What is None was not checked.
+    ``wer_limit``; parity and cross-talk must find nothing, and the ``rate`` must
+    not be in doubt. What is None was not checked.
     """
     return (
         *request_reasons(summary),
@@ -62,6 +67,7 @@ def level_reasons(
         *wer_reasons(accuracy, wer_limit, language),
         *parity_reasons(parity),
         *cross_talk_reasons(cross_talk),
+        *((rate,) if rate is not None else ()),
     )
 
 
@@ -89,8 +95,37 @@ def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[I
         yield invalid(Code.CLIENT_LAG_UNKNOWN)
     elif lag is not None and budget_ms is not None and lag.p99_ms > budget_ms:
         yield client_lag(lag, budget_ms)
+    if budget_ms is not None and (first := first_lag(summary, budget_ms)) is not None:
+        yield first
     if summary.open_loop is not None and (late := client_late(summary.open_loop, budget_ms)) is not None:
         yield late
+
+
+def first_lag(summary: LevelSummary, budget_ms: float) -> InvalidReason | None:
+    """Why first bytes were read too late, by the highest percentile that the level reports of its TTFP."""
+    found = summary.first_lag_ms
+    names = [name for name in ("p99", "p95", "p90") if found is not None and getattr(found, name) is not None]
+    if not names or getattr(found, names[0]) <= budget_ms:
+        return None
+    return invalid(Code.CLIENT_LAG_FIRST, lag_ms=getattr(found, names[0]), percentile=names[0], budget_ms=budget_ms)
+
+
+def rate_facts(level: LevelResult, pace: LevelPace | None) -> InvalidReason | None:
+    """Why the sample rate of a level is in doubt; None if it is not. ``pace``: of its voice."""
+    if pace is None or not pace.in_doubt:
+        return None
+    stated = "as the server states" if level.states_rate else "client.sample_rate_hz; the server states none"
+    expected = pace.expected.letters_per_s
+    return invalid(
+        Code.RATE_IN_DOUBT,
+        rate_hz=level.sample_rate_hz,
+        stated=stated,
+        pace=pace.letters_per_s,
+        source="reference recordings" if pace.expected.source == "references" else "language",
+        low=expected * math.exp(-pace.tolerance),
+        high=expected * math.exp(pace.tolerance),
+        fitting=", ".join(map(str, pace.fitting_hz[:3])),
+    )
 
 
 def client_lag(lag: LoopLag, budget_ms: float) -> InvalidReason:

@@ -22,7 +22,7 @@ from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import ParityResult, recordings_to_keep, write_parity
 from omni_bench.run.rate_search import probe_of, probe_record, search_record, slo_of
 from omni_bench.run.stored_results import write_results
-from omni_bench.run.validity import is_excused, level_reasons, problem_reasons, run_reasons
+from omni_bench.run.validity import is_excused, level_reasons, problem_reasons, rate_facts, run_reasons
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,7 @@ def level_record(
         max_in_flight=config.load.max_in_flight,
         slo=slo if (slo := slo_of(config.slo)).asked else None,
     )
+    pace = level.pace() if config.checks.pace else None
     return build_level(
         summary,
         [request.metrics for request in level.requests if not request.faults],
@@ -151,7 +152,9 @@ def level_record(
             language=config.dataset.spoken,
             parity=parity,
             cross_talk=cross_talk,
+            rate=rate_facts(level, pace),
         ),
+        pace=pace,
         parity=parity_record(parity),
         cross_talk=cross_talk_record(cross_talk),
         voices=verdicts.voice_summary(level) if verdicts is not None else None,

@@ -1,12 +1,13 @@
 """The lag of the event loop is of time, not of samples."""
 
 import asyncio
+import socket
 import time
 
 import pytest
 
 from omni_bench.load import lag as lag_module
-from omni_bench.load.lag import CpuClock, LagSampler, fill_in, summarise_lag
+from omni_bench.load.lag import CpuClock, LagSampler, StampedLoop, fill_in, summarise_lag
 from omni_bench.records.recording import CpuWait, LoopLag
 
 
@@ -75,3 +76,25 @@ def test_the_wait_is_the_second_figure(tmp_path, monkeypatch):
     assert clock.waited_ms() == 2.5
     clock.close()
     assert clock.waited_ms() is None
+
+
+def test_the_lag_of_a_read_is_that_of_its_own_bytes():
+    """Bytes that wait behind 40 ms of other work are late by those; bytes that a sleeping loop wakes up for are not."""
+    reader, writer = socket.socketpair()
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        stream, _ = await asyncio.open_connection(sock=reader)
+        loop.call_later(0.05, writer.send, b"a")
+        await stream.readexactly(1)
+        awake_ms = loop.lag_ns(time.perf_counter_ns()) / 1e6
+        await asyncio.sleep(0.02)
+        writer.send(b"b")
+        time.sleep(0.04)
+        await stream.readexactly(1)
+        return awake_ms, loop.lag_ns(time.perf_counter_ns()) / 1e6
+
+    with asyncio.Runner(loop_factory=StampedLoop) as runner:
+        awake_ms, busy_ms = runner.run(scenario())
+    writer.close()
+    assert awake_ms < 10 and 40 <= busy_ms < 200

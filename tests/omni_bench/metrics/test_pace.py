@@ -76,3 +76,10 @@ def test_a_speed_that_was_asked_for_is_expected() -> None:
     assert fast is not None
     found = level_pace(spoken(14.0 * 1.8, 24_000, 24_000), fast, 24_000)
     assert found is not None and not found.in_doubt
+
+
+def test_audio_that_is_not_of_its_texts_says_nothing() -> None:
+    """Answers that are all equally long, whatever they should say: a fake server, or a broken one."""
+    english = language_pace("en")
+    assert english is not None
+    assert level_pace(spoken(24.0, 24_000, 24_000, spread=0.3), english, 24_000) is None

@@ -32,6 +32,7 @@ def test_every_metric_of_a_stream_with_a_stall():
         ttfa_ms=400.0,  # 100 ms to the first audio, 300 ms of silence in it
         e2el_ms=2000.0,
         audio_s=2.0,
+        speech_s=1.7,
         rtf=1.0,
         decode_rtf=1.9,  # 1.9 s for the 1.0 s after the first chunk
         icl_ms=(400.0, 1400.0),

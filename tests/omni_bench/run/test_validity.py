@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,20 @@ def test_the_clients_lag_budget(p99_ms, count):
     lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
     found = judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0)
     assert len(found) == count and all("lagged 25.1 ms at p99, budget 25 ms" in reason for reason in found)
+
+
+def test_first_bytes_that_waited_in_the_client():
+    """A burst that is read 30 ms late is late, whatever share of the time the loop was free."""
+
+    def first_read(lags_ms):
+        return [replace(runs.timeline(f"r{i}"), first_lag_ns=round(ms * 1e6)) for i, ms in enumerate(lags_ms)]
+
+    lag = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=40.0, samples=5000)
+    (late,) = judged(first_read([1.0] * 12 + [30.0] * 4), lag=lag, lag_budget_ms=25.0)
+    assert late.startswith("first bytes waited up to 30.0 ms in the client before they were read (p90 over requests)")
+    assert judged(first_read([1.0] * 15 + [30.0]), lag=lag, lag_budget_ms=25.0) == []  # one of 16 moves no figure
+    (late,) = judged(first_read([1.0] * 290 + [30.0] * 10), lag=lag, lag_budget_ms=25.0)
+    assert "(p99 over requests)" in late
 
 
 @pytest.mark.parametrize(
