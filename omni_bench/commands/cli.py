@@ -169,7 +169,7 @@ def build_parser() -> argparse.ArgumentParser:
     report = _add(
         commands,
         "report",
-        "redraw report.md and the plots of finished runs from their raw data",
+        "redraw report.html, report.md and the plots of finished runs from their raw data",
         "report reports/runs/smoke/2026-01-31T12-00-00.000Z",
     )
     report.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its run.json")

@@ -19,7 +19,7 @@ def report_command(runs: Sequence[str]) -> int:
     code = EXIT_OK
     for path in runs:
         folder, run = redraw(named_run(path).path)
-        print_summary(run, folder.report_md)
+        print_summary(run, folder)
         if not run["valid"]:
             code = EXIT_INVALID
     return code
@@ -35,7 +35,7 @@ def judge_command(path: str, overrides: Sequence[str]) -> int:
     """
     with RunProgress() as progress:
         folder, run = judge_again(named_run(path).path, overrides, progress)
-    print_summary(run, folder.report_md)
+    print_summary(run, folder)
     return EXIT_OK if run["valid"] else EXIT_INVALID
 
 

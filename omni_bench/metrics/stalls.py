@@ -36,16 +36,26 @@ def playback(arrived_ns: Sequence[int], samples: Sequence[int], sample_rate_hz: 
     chunks = _chunks(arrived_ns, samples)
     if len(chunks) < 2:
         return None
-    stalls = 0
-    stalled_ticks = 0
-    for (arrival_ns, _), buffer_end_ticks in zip(chunks[1:], _buffer_ends_ticks(chunks, sample_rate_hz), strict=False):
-        waited_ticks = arrival_ns * sample_rate_hz - buffer_end_ticks
-        if waited_ticks > 0:
-            stalls += 1
-            stalled_ticks += waited_ticks
+    stalled = _stalled_ticks(chunks, sample_rate_hz)
     ticks_per_s = NS_PER_S * sample_rate_hz
-    prebuffer_ticks = _prebuffer_ticks(chunks, sample_rate_hz)
-    return Playback(stalls=stalls, stall_s=stalled_ticks / ticks_per_s, prebuffer_s=prebuffer_ticks / ticks_per_s)
+    return Playback(
+        stalls=len(stalled),
+        stall_s=sum(until - since for since, until in stalled) / ticks_per_s,
+        prebuffer_s=_prebuffer_ticks(chunks, sample_rate_hz) / ticks_per_s,
+    )
+
+
+def stall_spans_ns(arrived_ns: Sequence[int], samples: Sequence[int], sample_rate_hz: int) -> list[tuple[float, float]]:
+    """When the player of :func:`playback` stood still: (from, to) in ns on the clock of ``arrived_ns``."""
+    stalled = _stalled_ticks(_chunks(arrived_ns, samples), sample_rate_hz)
+    return [(since / sample_rate_hz, until / sample_rate_hz) for since, until in stalled]
+
+
+def _stalled_ticks(chunks: list[tuple[int, int]], sample_rate_hz: int) -> list[tuple[int, int]]:
+    """(buffer ran empty, next chunk arrived) of each stall."""
+    ends = _buffer_ends_ticks(chunks, sample_rate_hz)
+    pairs = ((end, arrival_ns * sample_rate_hz) for end, (arrival_ns, _) in zip(ends, chunks[1:], strict=False))
+    return [(end, arrival) for end, arrival in pairs if arrival > end]
 
 
 def sample_played_ns(

@@ -9,7 +9,7 @@ solo.jsonl        with the parity check, one line a request sent alone, in the f
 parity.jsonl      and one line a comparison of a request in company with itself alone
 codes.jsonl       and one line a request whose codec codes the server handed out
 profile.json      with a profile, what its traces in profile/ say
-audio/  plots/  server.log  report.md  wer_evidence.md
+audio/  plots/  server.log  report.md  report.html  wer_evidence.md
 """
 
 from __future__ import annotations
@@ -163,6 +163,11 @@ class RunFolder:
     def report_md(self) -> Path:
         """The report for people."""
         return self.path / "report.md"
+
+    @property
+    def report_html(self) -> Path:
+        """The same in one file to look at and to listen to, without any network."""
+        return self.path / "report.html"
 
     @property
     def wer_evidence_md(self) -> Path:

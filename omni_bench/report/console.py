@@ -14,12 +14,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.records.invalid_reason import next_steps, reasons_of
-from omni_bench.report.format import hardware_name, injected_faults, target_name
+from omni_bench.errors import shorten
+from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.format import hardware_name, injected_faults, percent, target_name
 from omni_bench.report.judge import own_error_line, voices_line
+from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate
+from omni_bench.report.utterances import by_damage, score_of
 from omni_bench.terminal import visible
 
 
@@ -98,25 +102,47 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
         return []
     reasons = reasons_of(run)
     lines = ["This run makes no performance claim:", *(f"  - {reason}" for reason in reasons)]
-    return [*lines, *(f"  next: {step}" for step in next_steps(reasons))]
+    return [*lines, *(f"  next: {step}" for step in next_steps_of(run))]
+
+
+def worst_lines(run: Mapping[str, Any], folder: RunFolder) -> list[str]:
+    """The utterances that were understood worst, two lines each: the text and what was heard, and the recording."""
+    lines = []
+    for record in by_damage(folder.read_utterances())[:WORST_UTTERANCES]:
+        score = score_of(record)
+        heard = f"“{shorten(score.hypothesis, MAX_WORDS)}”" if score.hypothesis else score.forced or "nothing"
+        rate = f"{error_rate(run)} {percent(score.wer)}"
+        lines.append(f"  {score.request_id}, {rate}: “{shorten(score.reference, MAX_WORDS)}” -> {heard}")
+        audio = record.get("audio")
+        lines.append(f"    {from_here(folder.path / audio)}" if isinstance(audio, str) else "    no recording was kept")
+    return ["heard worst:", *lines] if lines else []
+
+
+def from_here(path: Path) -> str:
+    """``path`` as one would type it: relative to the current folder if it is below that."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 # ---- Summary on stdout after a run ----
 
 PLAIN_WIDTH = 150
+WORST_UTTERANCES = 3
+MAX_WORDS = 100  # characters of a text
 
 
-def print_summary(run: Mapping[str, Any], report: Path) -> None:
-    """The table, why the run may not be trusted if so, and where the ``report`` is. ``run``: its run.json.
+def print_summary(run: Mapping[str, Any], folder: RunFolder) -> None:
+    """The table, why the run may not be trusted if so, what was heard worst, and where the report is.
 
-    A reader that has gone (``| true``) changes nothing about the run: it is all on disk.
+    ``run``: run.json of ``folder``. Raises StoreError for an utterance that lacks a field. A reader that has
+    gone (``| true``) changes nothing about the run: it is all on disk.
     """
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
     with console.capture() as capture:  # at a broken pipe rich itself would exit with code 1
         console.print(summary_table(run, console.width))
-        for line in [*notes(run), *verdict_lines(run)]:
+        report = ["report, to look at and to listen to:", from_here(folder.report_html)]
+        for line in [*notes(run), *verdict_lines(run), *worst_lines(run, folder), *report]:
             console.print(line, markup=False, soft_wrap=True)
-        console.print(f"report: {report}", markup=False, soft_wrap=True)
     try:
         print(capture.get(), end="", flush=True)
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -89,3 +90,25 @@ def _hit_table(hits: Sequence[Mapping[str, Any]]) -> str:
         for hit in hits
     ]
     return markdown_table(headers, rows, left=(1, 2, 3, 4, 5, 7))
+
+
+# ---- Slots of a level's requests, as far as the client can tell ----
+
+
+def slots_of(in_flight_ns: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Request id -> slot, from 0: two requests that were in flight at the same time have different slots.
+
+    ``in_flight_ns``: when each started and finished. Requests are taken in the order in which they started, and each
+    gets the lowest slot that is free (greedy colouring of intervals, which needs no more slots than
+    there were requests in flight at once). A server may have numbered them otherwise.
+    """
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []  # (finished, slot)
+    slots: dict[str, int] = {}
+    for name in sorted(in_flight_ns, key=lambda name: (*in_flight_ns[name], name)):
+        started_ns, finished_ns = in_flight_ns[name]
+        while busy and busy[0][0] <= started_ns:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        slots[name] = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (finished_ns, slots[name]))
+    return slots

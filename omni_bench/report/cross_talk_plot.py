@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from omni_bench.records.level import Level, Rate, level_name, level_of, level_title
-from omni_bench.report.cross_talk import PLOT_PREFIX
+from omni_bench.report.cross_talk import PLOT_PREFIX, slots_of
 from omni_bench.report.format import fixed
 from omni_bench.report.plots import DPI, GREY, ORANGE, save_figure, subtitle
 
@@ -86,25 +85,3 @@ def _figure(run: Mapping[str, Any], level: Mapping[str, Any], matrix: np.ndarray
     outside = f"; {elsewhere} from another level" if elsewhere else ""
     axes.text(0, 1.02, f"{subtitle(run, 80)}\n{counts}{outside}", transform=axes.transAxes, fontsize=8, color=GREY)
     return figure
-
-
-# ---- Slots of a level's requests, as far as the client can tell ----
-
-
-def slots_of(in_flight_ns: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Request id -> slot, from 0: two requests that were in flight at the same time have different slots.
-
-    ``in_flight_ns``: when each started and finished. Requests are taken in the order in which they started, and each
-    gets the lowest slot that is free (greedy colouring of intervals, which needs no more slots than
-    there were requests in flight at once). A server may have numbered them otherwise.
-    """
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []  # (finished, slot)
-    slots: dict[str, int] = {}
-    for name in sorted(in_flight_ns, key=lambda name: (*in_flight_ns[name], name)):
-        started_ns, finished_ns = in_flight_ns[name]
-        while busy and busy[0][0] <= started_ns:
-            heapq.heappush(free, heapq.heappop(busy)[1])
-        slots[name] = heapq.heappop(free) if free else len(busy)
-        heapq.heappush(busy, (finished_ns, slots[name]))
-    return slots

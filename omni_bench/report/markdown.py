@@ -7,7 +7,7 @@ from typing import Any
 
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
-from omni_bench.records.invalid_reason import next_steps, reasons_of
+from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.records.profile import RunProfile
 from omni_bench.report.cross_talk import cross_talk_section, source_name
@@ -25,6 +25,7 @@ from omni_bench.report.format import (
     target_name,
 )
 from omni_bench.report.judge import own_error_line, voices_line, voices_section
+from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import open_loop_section, rate_search_section, slo_line
 from omni_bench.report.parity import parity_section
 from omni_bench.report.profile import profile_section
@@ -46,6 +47,7 @@ WORST_UTTERANCES = 10
 REJECTED_REQUESTS = 20
 OVERVIEW = "overview.png"
 EVIDENCE = "wer_evidence.md"
+WORST = "Worst utterances"
 
 
 def render_report(
@@ -63,6 +65,7 @@ def render_report(
     utterances.jsonl, requests.jsonl, parity.jsonl and cross_talk.jsonl. ``plots``: paths of images relative to
     the report; the overview is shown, the others linked. Raises StoreError for a line of utterances that lacks a field.
     """
+    sections = report_sections(run, utterances, requests, plots, parity, cross_talk, profile)
     parts = [
         f"# omni-bench: {escape_markdown(run['scenario'])}",
         _facts(run),
@@ -70,33 +73,50 @@ def render_report(
         _verdict(run),
         server_warning_lines(run),
         level_table(run) if run["levels"] else "No level was measured.",
-        _legend(run),
-        _section("Two accounts: the server's and ours", accounts_section(run)),
-        _section("Rate search", rate_search_section(run)),
-        _section("Open loop: offered and achieved", open_loop_section(run)),
+        legend(run),
         _images(plots),
-        _section("Rejected requests", _rejected(requests)),
-        _section("Accuracy", accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None),
-        _worst(run, utterances, cross_talk),
-        _section("Voices", voices_section(run, utterances)),
-        _section("Cross-talk", cross_talk_section(run, cross_talk, plots)),
-        _section("Parity: alone and in company", parity_section(run, parity)),
-        _section("Fixed and marginal cost", _fit(run)),
-        _section("The client's own error", _lag(run)),
-        _section("The server's own account", server_section(run)),
-        _section("Profile: where the time goes", profile_section(profile)),
-        _section("All figures", _percentiles(run)),
-        _section("Reproduce", reproduce_section(run)),
-        _section("Versions", _versions(run)),
+        *(f"## {title}\n\n{body}" for title, body in sections.items()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(title: str, body: str | None) -> str | None:
-    return f"## {title}\n\n{body}" if body else None
+def report_sections(
+    run: Mapping[str, Any],
+    utterances: Sequence[Mapping[str, Any]] = (),
+    requests: Sequence[Mapping[str, Any]] = (),
+    plots: Sequence[str] = (),
+    parity: Sequence[Mapping[str, Any]] = (),
+    cross_talk: Sequence[Mapping[str, Any]] = (),
+    profile: RunProfile | None = None,
+) -> dict[str, str]:
+    """The sections of the report that have something to say, as markdown by title, in order."""
+    sections = {
+        "Two accounts: the server's and ours": accounts_section(run),
+        "Rate search": rate_search_section(run),
+        "Open loop: offered and achieved": open_loop_section(run),
+        "Rejected requests": _rejected(requests),
+        "Accuracy": accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None,
+        WORST: _worst(run, utterances, cross_talk),
+        "Voices": voices_section(run, utterances),
+        "Cross-talk": cross_talk_section(run, cross_talk, plots),
+        "Parity: alone and in company": parity_section(run, parity),
+        "Fixed and marginal cost": _fit(run),
+        "The client's own error": _lag(run),
+        "The server's own account": server_section(run),
+        "Profile: where the time goes": profile_section(profile),
+        "All figures": _percentiles(run),
+        "Reproduce": reproduce_section(run),
+        "Versions": _versions(run),
+    }
+    return {title: body for title, body in sections.items() if body}
 
 
 def _facts(run: Mapping[str, Any]) -> str:
+    return "\n".join(f"- **{name}**: {value}" for name, value in facts_of(run).items())
+
+
+def facts_of(run: Mapping[str, Any]) -> dict[str, str]:
+    """What was measured, by name, as markdown."""
     provenance = run["provenance"]
     prompts, judge = provenance["prompts"], provenance["judge"]
     duration = f", {fixed(run['duration_s'], 0)} s" if run["duration_s"] is not None else ""
@@ -117,7 +137,7 @@ def _facts(run: Mapping[str, Any]) -> str:
         "judge": heard,
         "omni-bench": escape_markdown(_with_commit(provenance["harness"]["version"], provenance["harness"])),
     }
-    return "\n".join(f"- **{name}**: {value}" for name, value in facts.items() if value is not None)
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _load(config: Mapping[str, Any]) -> str | None:
@@ -136,11 +156,12 @@ def _verdict(run: Mapping[str, Any]) -> str | None:
         return None
     reasons = reasons_of(run)
     listed = "\n".join(f"> - {escape_markdown(str(reason))}" for reason in reasons)
-    steps = " ".join(map(escape_markdown, next_steps(reasons)))
+    steps = " ".join(map(escape_markdown, next_steps_of(run)))
     return f"> **This run makes no performance claim.**\n>\n{listed}" + (f"\n>\n> Next: {steps}" if steps else "")
 
 
-def _legend(run: Mapping[str, Any]) -> str:
+def legend(run: Mapping[str, Any]) -> str:
+    """How the figures of the level table are to be read, and what broke in its levels, as markdown."""
     open_loop = is_open_loop(map(level_of, run["levels"]))
     axis = "rate (and c): requests scheduled a second" if open_loop else "c: requests in flight"
     notes = [f"{axis}. {_legend_of_columns(run)}"]
@@ -224,7 +245,7 @@ def _worst(
             f"All of them: [{EVIDENCE}]({EVIDENCE})."
         )
         body = f"{intro}\n\n{utterance_table(damaged, shown, sources, error_rate(run))}"
-    return f"## Worst utterances\n\n{body}"
+    return body
 
 
 def _fit(run: Mapping[str, Any]) -> str | None:

@@ -99,7 +99,7 @@ def _mismatch_table(
     found = [
         record
         for record in comparisons
-        if level_or_none(record) in levels and _is_shown(record, levels[level_of(record)])
+        if level_or_none(record) in levels and is_mismatch_of(record, levels[level_of(record)])
     ]
     if not found:
         return None
@@ -120,7 +120,8 @@ def _mismatch_table(
     return f"{intro} All are in parity.jsonl.\n\n{markdown_table(headers, rows, left=(1, 2, 3, 4, 6))}"
 
 
-def _is_shown(record: Mapping[str, Any], parity: Mapping[str, Any]) -> bool:
+def is_mismatch_of(record: Mapping[str, Any], parity: Mapping[str, Any]) -> bool:
+    """Whether a line of parity.jsonl is a mismatch, as ``parity`` of its level in run.json counts them."""
     if parity["kind"] == "transcript" and not record["repeat"]:
         return bool(record["worse"])
     return record["equal"] is False

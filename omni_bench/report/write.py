@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from omni_bench.records.files import write_atomically
-from omni_bench.records.level import Level, level_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.drawing import drawn
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.markdown import render_report
+from omni_bench.report.page.cards import Records
+from omni_bench.report.page.lanes import in_flight_ns
+from omni_bench.report.page.run_page import run_page
 
 
 def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path:
-    """Write report.md, wer_evidence.md and plots/*.png of a finished run anew; the path of report.md.
+    """Write report.md, report.html, wer_evidence.md and plots/*.png of a finished run anew; the path of report.md.
 
-    Reads run.json, requests.jsonl, utterances.jsonl and parity.jsonl. With ``plots`` false none are drawn, and
+    Reads run.json, the .jsonl files and the kept audio. With ``plots`` false none are drawn, and
     those that are there are left alone and linked; where drawing fails there are none. Raises StoreError: not a run,
     an unfinished run, another schema version, a disk that cannot be written.
     """
@@ -33,7 +33,7 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
         from omni_bench.report.plots import draw_plots  # matplotlib takes seconds to import
 
         draw_plots(run, folder.plots_dir)
-        draw_cross_talk(run, hits, _in_flight_ns([*requests, *warmup]), folder.plots_dir)
+        draw_cross_talk(run, hits, in_flight_ns([*requests, *warmup]), folder.plots_dir)
         return sorted(folder.plots_dir.glob("*.png"))
 
     wanted = plots and run["levels"]
@@ -47,16 +47,8 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     else:
         folder.wer_evidence_md.unlink(missing_ok=True)
     write_atomically(folder.report_md, lambda path: path.write_text(report, encoding="utf-8"))
+    page = run_page(
+        run, folder, Records(requests, utterances, hits, warmup, parity, folder.read_lines(folder.solo_jsonl))
+    )
+    write_atomically(folder.report_html, lambda path: path.write_text(page, encoding="utf-8"))
     return folder.report_md
-
-
-def _in_flight_ns(records: Iterable[Mapping[str, Any]]) -> dict[Level, dict[str, tuple[int, int]]]:
-    """When each request was in flight, by concurrency and request id, from lines of requests.jsonl and warmup.jsonl."""
-    in_flight: dict[Level, dict[str, tuple[int, int]]] = {}
-    for record in records:
-        ends = (record.get(name) for name in ("finished_ns", "ended_ns", "failed_ns"))
-        finished_ns = next((end for end in ends if end is not None), None)
-        if finished_ns is not None:
-            level = in_flight.setdefault(level_of(record), {})
-            level[record["request_id"]] = (record["started_ns"], finished_ns)
-    return in_flight

@@ -131,7 +131,7 @@ def run(
     if problem is not None:
         raise _with_place(problem, session)
     if not quiet and part_of is None:
-        print_summary(document, folder.report_md)
+        print_summary(document, folder)
     return RunOutcome(run_dir, document)
 
 

@@ -10,8 +10,11 @@ import pytest
 import run_factory as runs
 from rich.console import Console
 
+from omni_bench.accuracy.wer import score_utterance
 from omni_bench.records.invalid_reason import Code, invalid
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary, summary_table, verdict_lines
+from omni_bench.run.document import utterance_record
 
 SPEECH = (
     *("c", "ok", "TTFP p50 / p90 (ms)", "RTF p50 / p90 (mean)", "E2EL p50 / p90 (ms)", "ICL p50 / p90 (ms)"),
@@ -77,14 +80,45 @@ def test_a_narrow_terminal_shows_the_rate_of_a_language_without_words():
 # --- what is printed at the end
 
 
-def test_the_table_the_verdict_and_the_report_are_on_stdout_and_not_squeezed(tmp_path, capsys):
+def test_the_table_the_verdict_the_worst_and_the_report_are_on_stdout_and_not_squeezed(tmp_path, capsys, monkeypatch):
     run = runs.make_run((1, 4), own=[invalid(Code.INTERRUPTED)])
-    report = tmp_path / ("a" * 100) / "report.md"
-    print_summary(run, report)
+    folder = RunFolder.create(tmp_path / ("a" * 100))
+    texts = ["a b", "the \x1b[2Jcat sat", "nothing is wrong"]
+    scores = [score_utterance(f"c1-{i}", text, "the cat said", "en") for i, text in enumerate(texts)]
+    scores.append(score_utterance("c1-9", "fine", "fine", "en"))
+    folder.write_utterances(
+        utterance_record(score, concurrency=1, prompt_id="p", audio="audio/c1-1.wav" if score.wer == 1 / 3 else None)
+        for score in scores
+    )
+    monkeypatch.chdir(tmp_path)
+    print_summary(run, folder)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"report: {report}"
+    assert lines[-1] == f"{'a' * 100}/report.html"  # relative to here, on a line of its own
     assert "  - the run was interrupted" in lines and f"  next: {Code.INTERRUPTED.next_step}" in lines
-    assert max(len(line) for line in lines[:-1]) > 100
+    worst = lines[lines.index("heard worst:") + 1 : -2]
+    assert worst[0] == "  c1-0, WER 150.00 %: “a b” -> “the cat said”" and worst[1] == "    no recording was kept"
+    assert len(worst) == 6 and not any("c1-9" in line or "\x1b" in line for line in worst)
+    monkeypatch.chdir("/")
+    print_summary(run, folder)
+    assert capsys.readouterr().out.splitlines()[-1] == str(folder.report_html).lstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("parity", "said"),
+    [
+        (None, "checks=parity"),
+        ({"judged": 8, "worse": 5, "corrupted_alone": 0}, "fine alone, and 5 of 8"),
+        ({"judged": 8, "worse": 0, "corrupted_alone": 6}, "6 of 8 requests are corrupted when sent alone too"),
+        ({"judged": 8, "worse": 0, "corrupted_alone": 0}, "raise checks.parity_requests"),
+    ],
+)
+def test_wrong_words_are_followed_by_what_tells_whether_company_is_to_blame(parity, said):
+    wrong = invalid(Code.WER, rate="WER", value=0.4, limit=0.15)
+    for reason, is_said in ((wrong, True), (invalid(Code.INTERRUPTED), False)):
+        run = runs.make_run((4,), own=[reason])
+        run["levels"][0]["parity"] = parity
+        lines = verdict_lines(run)
+        assert lines[2].startswith("  next: ") and (said in lines[2]) is is_said
 
 
 def test_a_reader_that_has_gone_changes_nothing(tmp_path, monkeypatch):
@@ -100,5 +134,5 @@ def test_a_reader_that_has_gone_changes_nothing(tmp_path, monkeypatch):
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         monkeypatch.setattr(sys, "stdout", gone)
-        print_summary(runs.make_run((1,)), tmp_path / "report.md")
+        print_summary(runs.make_run((1,)), RunFolder.create(tmp_path / "run"))
         print("and what follows is dropped", flush=True)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from matplotlib import image
 
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix, slots_of
+from omni_bench.report.cross_talk import slots_of
+from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix
 from omni_bench.report.write import write_report
 
 FOUND = {"hits": 2, "pairs": 9, "expected_false_hits": None, "null_pairs": 0, "null_hits": 0, "chance": 0.5}

@@ -48,11 +48,11 @@ def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, tar
     assert document["provenance"]["judge"]["sha256"] == "0" * 64
     names = {path.name for path in (tmp_path / "run").iterdir()}
     raw = {"requests.jsonl", "warmup.jsonl", "utterances.jsonl", "cross_talk.jsonl"}
-    assert names == {"run.json", "report.md", "audio"} | raw
+    assert names == {"run.json", "report.md", "report.html", "audio"} | raw
     assert len(list((tmp_path / "run" / "audio").iterdir())) == config.output.worst_n
     assert len(lines(tmp_path / "run")) == 6, "warm-up is not among the requests"
     out, err = capsys.readouterr()
-    assert "0.00 %" in out and str(tmp_path / "run" / "report.md") in out.replace("\n", "")
+    assert "0.00 %" in out and str(tmp_path / "run" / "report.html") in out.replace("\n", "")
     assert "level 1/1, concurrency 2: requests 6/6" in err and "judging with fake-judge 14/14" in err, (
         "6 answers, 8 references"
     )
