@@ -50,5 +50,5 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     page = run_page(
         run, folder, Records(requests, utterances, hits, warmup, parity, folder.read_lines(folder.solo_jsonl))
     )
-    write_atomically(folder.report_html, lambda path: path.write_text(page, encoding="utf-8"))
+    write_atomically(folder.report_html, lambda path: path.write_text(page, encoding="utf-8", errors="replace"))
     return folder.report_md
