@@ -17,7 +17,7 @@ from omni_bench.compare.views import OMNI_BENCH, LevelView, RequestView, RunFact
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError, shorten
 from omni_bench.records.files import os_errors_as_store_errors
-from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.invalid_reason import nothing_compared, reasons_of
 from omni_bench.records.level import Level, Rate, level_of, level_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import NA, hardware_name, target_name
@@ -101,7 +101,8 @@ def _highest(search: Mapping[str, Any]) -> str:
 
 
 def _level(level: Mapping[str, Any]) -> LevelView:
-    return LevelView(level_of(level), level["requests"], reasons_of(level), level["metrics"], level["accuracy"])
+    why = reasons_of(level) or nothing_compared(level["accuracy"])
+    return LevelView(level_of(level), level["requests"], why, level["metrics"], level["accuracy"])
 
 
 def _requests(folder: RunFolder) -> list[RequestView] | None:

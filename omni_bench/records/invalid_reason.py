@@ -257,6 +257,13 @@ def reasons_of(record: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
     return (invalid(Code.UNSTATED, what="run" if "levels" in record else "level"),)
 
 
+def nothing_compared(accuracy: Mapping[str, Any] | None) -> tuple[InvalidReason, ...]:
+    """Why a level of run.json, valid as it may call itself, makes no claim: its judge could compare no text."""
+    if accuracy is None or accuracy.get("words") or not accuracy.get("excluded"):
+        return ()
+    return (invalid(Code.NOTHING_COMPARED, excluded=accuracy["excluded"]),)
+
+
 def own_reasons(run: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
     """Why a run.json is invalid, but for the reasons of its levels."""
     return tuple(reason for reason in reasons_of(run) if reason.level is None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from omni_bench.nightly.gate.result import IntegrityCase
 from omni_bench.nightly.history.records import StoredLevel, StoredRun
-from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid
+from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, nothing_compared
 
 
 def check_integrity(run: StoredRun, night_before: StoredRun | None) -> tuple[IntegrityCase, ...]:
@@ -37,9 +37,9 @@ def _level_case(level: StoredLevel, night_before: StoredRun | None) -> Integrity
         failures.append(invalid(Code.CLAIMS_VALID, failed=level.failed or 0, faulty=level.faulty or 0))
     warnings = []
     excluded = _count(level, "excluded")
-    if excluded and level.valid and not _count(level, "words"):  # of before it was a reason
-        errors.append(invalid(Code.NOTHING_COMPARED, excluded=excluded))
-    elif excluded:
+    if level.valid:  # as it calls itself
+        errors += nothing_compared(level.accuracy)
+    if excluded and not errors:
         warnings.append(f"the judge could not compare {excluded} of {level.requests} utterances: texts without words")
     hits = _count(level, "cross_talk_hits")
     if hits and level.valid:

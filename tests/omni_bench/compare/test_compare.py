@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.load import load_run
 from omni_bench.compare.result import Advisory, ComparisonOutcome, Mark
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
@@ -166,6 +168,17 @@ def test_what_was_not_checked_is_missing(make):
     assert accuracy.cross_talk_runs is None
     accuracy = compare_runs([make.view()], [make.view(started=1, cross_talk=0)]).accuracy
     assert (accuracy.cross_talk_before, accuracy.cross_talk_after) == (None, 0)
+
+
+def test_a_run_of_which_the_judge_compared_nothing_makes_no_claim(make):
+    """It calls itself valid, as runs did before that was a reason."""
+    path = make.folder("blind", levels=(1,), started=1)
+    run = json.loads((path / "run.json").read_text())
+    run["levels"][0]["accuracy"] |= {"words": 0, "utterances": 0, "excluded": 14, "wer": None, "cer": None}
+    (path / "run.json").write_text(json.dumps(run))
+    comparison = compare_runs([make.view(levels=(1,))], [load_run(path)])
+    assert any("nothing was compared: none of 14 texts" in why for why in comparison.invalid) and not comparison.used
+    assert any("could not compare 0 utterances before and 14 after" in note for note in comparison.notes)
 
 
 def test_a_metric_that_one_run_lacks_is_not_compared(make):
