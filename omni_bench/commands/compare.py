@@ -68,6 +68,8 @@ def show_comparison(
         say(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles), end="")
     else:
         print_comparison(comparison, runs_in)
+        if all(profiles):
+            say("both were profiled: --for-pr, and compare.md, show where the time of a frame went")
         if folder is not None:
             say(f"written: {folder / MARKDOWN_NAME}; to paste into a pull request: {folder / PULL_REQUEST_NAME}")
 

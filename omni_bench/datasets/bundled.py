@@ -9,6 +9,9 @@ from omni_bench.datasets.seed_tts import META_NAME, parse_meta, read_seed_tts
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
 
+DESIGN_SUFFIX = "_design"
+"""Of the sets in the design variant, in which a voice is described beside each sentence."""
+
 
 def bundled_root() -> Path:
     """The folder of the bundled data sets; raises DatasetError if the package is not unpacked on disk."""
@@ -45,7 +48,8 @@ def bundled_texts(locale: str) -> list[str]:
     for name in bundled_names():
         meta = bundled_root() / name / locale / META_NAME
         if locale in bundled_locales(name):
-            texts += [row.text for row in parse_meta(meta.read_bytes(), str(meta))]
+            rows = parse_meta(meta.read_bytes(), str(meta), design=name.endswith(DESIGN_SUFFIX))
+            texts += [row.text for row in rows]
     return list(dict.fromkeys(texts))
 
 

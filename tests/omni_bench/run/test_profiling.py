@@ -139,5 +139,5 @@ def test_the_bundled_server_is_profiled(tmp_path, capsys):
     assert "## Profile: where the time goes" in report and "(profile/trace.json.gz) opens in Perfetto" in report
     with gzip.open(tmp_path / "run" / "profile" / "trace.json.gz") as file:
         assert any(event.get("name") == "omni:talker" for event in json.load(file)["traceEvents"])
-    compare_command(str(tmp_path / "run"), str(tmp_path / "run"), out=None, force=False, as_json=False)
+    compare_command(str(tmp_path / "run"), str(tmp_path / "run"), out=None, force=False, for_pr=True)
     assert "Where the time goes, a frame" in capsys.readouterr().out
