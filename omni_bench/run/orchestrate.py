@@ -46,6 +46,7 @@ from omni_bench.run.stored_results import request_record
 from omni_bench.run.write import EndedRun, write_run
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
+from omni_bench.targets.probe import key_of
 
 SPOOL = ".spool"
 
@@ -225,7 +226,11 @@ def _profile(session: _Session, target: Target, info: TargetInfo) -> None:
         info.chaos["upstream"] if info.chaos is not None else info.base_url,
     )
     profile = take_profile(
-        plan, url, session.folder.path, lambda plan: _drive(session, plan, target, lambda event: None)
+        plan,
+        url,
+        session.folder.path,
+        lambda plan: _drive(session, plan, target, lambda event: None),
+        key_of(session.config.client),
     )
     session.folder.write_profile(profile)
     if profile.problem is not None:

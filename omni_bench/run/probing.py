@@ -6,10 +6,9 @@ They are made by the configured client's own code, but in this process, and none
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,10 +18,12 @@ import aiohttp
 import numpy as np
 
 from omni_bench.accuracy.parity.pcm import compare_pcm
+from omni_bench.accuracy.signal.audio_faults import audio_faults
+from omni_bench.accuracy.signal.sample_form import other_form
 from omni_bench.errors import ProtocolError, TargetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.responses import parse_content_type
+from omni_bench.load.clients.responses import container_of, parse_content_type, stated_rate
 from omni_bench.load.clients.session import open_session
 from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
@@ -33,6 +34,7 @@ from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.conformance import NOT_REPEATABLE, OBEYED, WITHOUT_EFFECT, Conformance, Framing, describe, warnings
 from omni_bench.targets.base import Target, TargetInfo
+from omni_bench.targets.probe import key_of
 
 SHORT = {"en": "Good morning.", "zh": "大家早上好。"}
 LONG = {"en": "Good morning to all of you, and welcome to this place.", "zh": "大家早上好，欢迎来到这里，请坐。"}
@@ -80,7 +82,7 @@ async def _probe(
     job = make_job(LevelPlan(1, (), ()), target.base_url, client, Path(), config.target.health_path)
     framings: list[Framing] = []
     abort = AbortSwitch()
-    async with open_session(job.options, _key(client)) as session:
+    async with open_session(job.options, key_of(client)) as session:
         session.trace_configs.append(_looking(framings))
         watch = asyncio.create_task(_watch(target, stop, abort))
         try:
@@ -96,7 +98,7 @@ async def _probe(
         finally:
             watch.cancel()
     _check_alive(target)
-    return replace(found, warnings=tuple(warnings(found, client, info)))
+    return replace(found, warnings=(*warnings(found, client, info), *_faults(first, prompt)))
 
 
 @dataclass(frozen=True)
@@ -177,19 +179,27 @@ def _problem(answer: _Answer, client: ClientConfig) -> str | None:
         return f"{timeline.error.kind}: {timeline.error.message}"
     if requested.audio and not answer.pcm:
         return f"status {timeline.http_status} and a clean end, but no audio"
+    if answer.pcm and (what := container_of(answer.pcm)) is not None:
+        return f"what came as samples is {what} (begins with {answer.pcm[:16].hex(' ')})"
+    if answer.pcm and (what := other_form(answer.pcm)) is not None:
+        return f"what came as 16-bit samples looks like {what}"
     if requested.text and not requested.audio and not timeline.reply_text:
         return f"status {timeline.http_status} and a clean end, but no text"
     return None
 
 
+def _faults(answer: _Answer, prompt: Prompt) -> Iterator[str]:
+    """What the checks of every level will find too, now that it costs seconds."""
+    rate_hz = answer.timeline.sample_rate_hz
+    if answer.pcm and rate_hz is not None:
+        for fault in audio_faults(answer.pcm, rate_hz, None, prompt.language):
+            yield f"the audio of the probe is faulty: {fault}; so the levels will be, most likely"
+
+
 def _without_key(text: str, client: ClientConfig) -> str:
     """Some servers repeat a refused key in their message."""
-    key = _key(client)
+    key = key_of(client)
     return text.replace(key, "***") if key else text
-
-
-def _key(client: ClientConfig) -> str | None:
-    return None if client.api_key_env is None else os.environ.get(client.api_key_env)
 
 
 async def _seed(asker: _Asker, first: _Answer) -> str | None:
@@ -230,8 +240,8 @@ def _framing(response: aiohttp.ClientResponse) -> Framing:
     else:
         transfer = "length" if "Content-Length" in headers else "until close"
     content_type = headers.get("Content-Type")
-    mime, rate_hz = (None, None) if content_type is None else parse_content_type(content_type)[:2]
-    return Framing(response.status, mime, transfer, rate_hz)
+    mime = None if content_type is None else parse_content_type(content_type)[0]
+    return Framing(response.status, mime, transfer, stated_rate(headers)[0])
 
 
 async def _watch(target: Target, stop: threading.Event, abort: AbortSwitch) -> None:

@@ -63,21 +63,27 @@ def profile_plan(plans: Sequence[LevelPlan], prompts: Mapping[str, Prompt]) -> L
     return LevelPlan(slots, (), tuple(renamed))
 
 
-def take_profile(plan: LevelPlan, url: str, folder: Path, drive: Callable[[LevelPlan], LevelRecording]) -> RunProfile:
+def take_profile(
+    plan: LevelPlan,
+    url: str,
+    folder: Path,
+    drive: Callable[[LevelPlan], LevelRecording],
+    key: str | None = None,
+) -> RunProfile:
     """Trace the requests of ``plan``; ``url``: the server's own address, ``folder``: of the run.
 
     Whatever goes wrong is told in ``problem``. Raises KeyboardInterrupt, and what ``drive`` raises.
     """
     assert isinstance(plan.concurrency, int)
     nothing = RunProfile(plan.concurrency, 0, 0.0)
-    begun = post(f"{url}/start_profile", START_TIMEOUT_S)
+    begun = post(f"{url}/start_profile", START_TIMEOUT_S, key)
     if begun.status != 200:
         return replace(nothing, problem=f"the server takes no trace: POST /start_profile {begun.said}")
     try:
         recording = drive(plan)
     except LevelInterrupted:  # its recording is of no level
         raise KeyboardInterrupt from None
-    ended = post(f"{url}/stop_profile", STOP_TIMEOUT_S)
+    ended = post(f"{url}/stop_profile", STOP_TIMEOUT_S, key)
     metrics = [request_metrics(one, None) for one in recording.timelines if one.ok]
     found = replace(nothing, completed=len(metrics), audio_s=sum(one["audio_s"] or 0.0 for one in metrics))
     if ended.status != 200:

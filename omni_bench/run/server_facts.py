@@ -16,6 +16,7 @@ from omni_bench.records.recording import LevelRecording
 from omni_bench.run.probing import SETTLE_S, injected, probe_server
 from omni_bench.run.provenance import harness
 from omni_bench.targets.base import Target, TargetInfo
+from omni_bench.targets.probe import key_of
 from omni_bench.targets.server_metrics import Scrape, differences, observed, preemptions, scrape
 
 
@@ -29,6 +30,7 @@ class ServerFacts:
     _scrape: Scrape | None = None
     _last: Scrape | None = None
     _url: str = ""
+    _key: str | None = None
 
     def before(
         self,
@@ -50,8 +52,9 @@ class ServerFacts:
             say(found.line())
             for warning in found.warnings:
                 say(f"warning: {warning}")
+        self._key = key_of(config.client)
         self._url = info.chaos["upstream"] if info.chaos is not None else info.base_url
-        self._scrape = self._last = scrape(self._url)
+        self._scrape = self._last = scrape(self._url, self._key)
 
     def after_level(self, recording: LevelRecording) -> None:
         """Read the counters after a level, and set its requests' means beside ours. Never raises.
@@ -61,12 +64,12 @@ class ServerFacts:
         """
         if self._last is None or self._last.problem is not None:
             return
-        before, self._last = self._last, scrape(self._url)
+        before, self._last = self._last, scrape(self._url, self._key)
         ok = sum(one.ok for one in (*recording.warmup, *recording.timelines))
         found = two_accounts(before, self._last, recording)
         if any(entry["server_count"] < ok for entry in found):
             time.sleep(SETTLE_S)
-            self._last = scrape(self._url)
+            self._last = scrape(self._url, self._key)
             found = two_accounts(before, self._last, recording)
         self.accounts += found
 
@@ -74,7 +77,7 @@ class ServerFacts:
         """Read the counters again, once the levels are over. Never raises."""
         if self._scrape is None:
             return
-        self.metrics = {**differences(self._scrape, scrape(self._url)), "accounts": self.accounts}
+        self.metrics = {**differences(self._scrape, scrape(self._url, self._key)), "accounts": self.accounts}
         if count := preemptions(self.metrics):
             say(f"warning: the server put requests aside {count:.0f} times (its own count of preemptions)")
 

@@ -18,11 +18,12 @@ from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
 from omni_bench.targets.launch import NamedServer, guarded_command, launch_command, launch_env, server_python
 from omni_bench.targets.preflight import check_target, missing_program, preflight
-from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, url_of
+from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, key_of, url_of
 from omni_bench.targets.process import ServerProcess
 from omni_bench.terminal import say_aside
 
 PROBE_TIMEOUT_S = 2.0
+NO_SUCH_PATH = (404, 405)
 
 
 class CommandTarget:
@@ -32,8 +33,9 @@ class CommandTarget:
     its processes. It runs under :mod:`omni_bench.targets.guardian`, so that it ends too if this process is killed.
     """
 
-    def __init__(self, config: TargetConfig, log_path: Path, server: NamedServer | None = None):
+    def __init__(self, config: TargetConfig, log_path: Path, server: NamedServer | None = None, key: str | None = None):
         self._config = config
+        self._key = key
         self._server = server
         self._process: ServerProcess | None = None
         self._on_gpus_before: dict[int, str] | None = None
@@ -90,13 +92,20 @@ class CommandTarget:
 
     def _unready(self) -> str | None:
         health = self._get(self._config.health_path)
+        if health.status in (401, 403):
+            raise TargetError(
+                f"the server {health.said} at {self._config.health_path}: it wants a key "
+                f"({'other than the one that' if self._key else 'name the variable that holds it:'} client.api_key_env"
+                f"{' names' if self._key else '=NAME'})"
+            )
         if health.status is None or not 200 <= health.status < 300:
-            return f"{self._config.health_path} {health.said}"
+            other = "; target.health_path is a path that it has" if health.status in NO_SUCH_PATH else ""
+            return f"{self._config.health_path} {health.said}{other}"
         models = self._get("/v1/models")  # 404 and the like: not every server lists its models
         return f"/v1/models {models.said}" if models.status is None or models.status >= 500 else None
 
     def _get(self, path: str) -> ProbeAnswer:
-        return get(self.base_url + path, PROBE_TIMEOUT_S)
+        return get(self.base_url + path, PROBE_TIMEOUT_S, self._key)
 
     def is_alive(self) -> bool:
         """True while the launched process runs."""
@@ -170,7 +179,7 @@ TARGET = TargetKind(
     name="command",
     what="Any server by its launch command (target.command, with {host} and {port}): stopped after the run, children "
     "and all",
-    create=lambda config, log_path: CommandTarget(config.target, log_path),
+    create=lambda config, log_path: CommandTarget(config.target, log_path, key=key_of(config.client)),
     findings=lambda config: preflight(config.target),
     validate=_command,
     check=lambda config: check_target(config.target),
@@ -185,7 +194,7 @@ def launched(name: str, what: str, server: NamedServer, *own_keys: str) -> Targe
     return TargetKind(
         name=name,
         what=what,
-        create=lambda config, log_path: CommandTarget(config.target, log_path, server),
+        create=lambda config, log_path: CommandTarget(config.target, log_path, server, key_of(config.client)),
         findings=lambda config: preflight(config.target, server),
         validate=_named_server,
         check=lambda config: check_target(config.target, server),

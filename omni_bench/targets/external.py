@@ -10,7 +10,7 @@ from omni_bench.errors import ConfigError, TargetError
 from omni_bench.load.clients.urls import server_root, url_problem
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind
-from omni_bench.targets.probe import get
+from omni_bench.targets.probe import get, key_of
 
 POLL_S = 0.25
 PROBE_TIMEOUT_S = 5.0
@@ -20,10 +20,11 @@ FINDING_TIMEOUT_S = 3.0
 class ExternalTarget:
     """The server at ``config.url``. It is asked, never launched or stopped."""
 
-    def __init__(self, config: TargetConfig):
+    def __init__(self, config: TargetConfig, key: str | None = None):
         if config.url is None:
             raise TargetError("target.url is needed for an external target")
         self._config = config
+        self._key = key
         self.base_url = server_root(config.url)
         self.log_path: Path | None = None
 
@@ -36,7 +37,7 @@ class ExternalTarget:
         started = time.monotonic()
         while True:
             left_s = self._config.startup_timeout_s - (time.monotonic() - started)
-            answer = get(url, min(PROBE_TIMEOUT_S, max(left_s, 0.1)))
+            answer = get(url, min(PROBE_TIMEOUT_S, max(left_s, 0.1)), self._key)
             if answer.status is not None and answer.status < 500:
                 break
             if time.monotonic() - started + POLL_S > self._config.startup_timeout_s:
@@ -51,8 +52,8 @@ class ExternalTarget:
             startup_s=time.monotonic() - started,
             command=None,
             health=answer.json(),
-            models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S).json(),
-            stated_version=get(f"{self.base_url}/version", PROBE_TIMEOUT_S).json(),
+            models=get(f"{self.base_url}/v1/models", PROBE_TIMEOUT_S, self._key).json(),
+            stated_version=get(f"{self.base_url}/version", PROBE_TIMEOUT_S, self._key).json(),
         )
 
     def is_alive(self) -> bool:
@@ -79,7 +80,7 @@ def _validate(target: TargetConfig) -> None:
 
 def _findings(config: RunConfig) -> Iterator[Finding]:
     url = server_root(config.target.url or "") + config.target.health_path
-    answer = get(url, FINDING_TIMEOUT_S)
+    answer = get(url, FINDING_TIMEOUT_S, key_of(config.client))
     if answer.status is None:
         yield Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
     else:
@@ -89,7 +90,7 @@ def _findings(config: RunConfig) -> Iterator[Finding]:
 TARGET = TargetKind(
     name="external",
     what="A server that already runs, at target.url; never stopped by omni-bench",
-    create=lambda config, log_path: ExternalTarget(config.target),
+    create=lambda config, log_path: ExternalTarget(config.target, key_of(config.client)),
     findings=_findings,
     validate=_validate,
     takes=("url",),

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 import errno
 import http.client
+import os
 import socket
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from omni_bench.errors import TargetError
+from omni_bench.records.config import ClientConfig
 from omni_bench.records.files import parse_json
 
 MAX_BODY_BYTES = 1 << 20
+
+
 # As the load client: straight to the server, past any proxy of the environment.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+class _KeepKeyHome(urllib.request.HTTPRedirectHandler):
+    """A server may send us elsewhere; it may not send the key there."""
+
+    def redirect_request(self, req: Any, *more: Any) -> urllib.request.Request | None:
+        new = super().redirect_request(req, *more)
+        if new is not None and urlsplit(new.full_url)[:2] != urlsplit(req.full_url)[:2]:
+            new.remove_header("Authorization")
+        return new
+
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _KeepKeyHome)
+
+
+def key_of(client: ClientConfig) -> str | None:
+    """The key that ``client.api_key_env`` names, None if there is none."""
+    return None if client.api_key_env is None else os.environ.get(client.api_key_env)
 
 
 @dataclass(frozen=True)
@@ -44,22 +66,23 @@ class ProbeAnswer:
             return None
 
 
-def get(url: str, timeout_s: float) -> ProbeAnswer:
-    """One GET. Never raises: what went wrong is in ``problem``.
+def get(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
+    """One GET, with the API ``key`` if there is one. Never raises: what went wrong is in ``problem``.
 
     ``timeout_s``: of every wait, and of the body as a whole, which a server may send byte by byte.
     """
-    return _ask(url, timeout_s)
+    return _ask(urllib.request.Request, url, timeout_s, key)
 
 
-def post(url: str, timeout_s: float) -> ProbeAnswer:
+def post(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
     """One POST without a body, as :func:`get`."""
-    return _ask(urllib.request.Request(url, method="POST", data=b""), timeout_s)
+    return _ask(partial(urllib.request.Request, method="POST", data=b""), url, timeout_s, key)
 
 
-def _ask(url: str | urllib.request.Request, timeout_s: float) -> ProbeAnswer:
+def _ask(make: Callable[..., urllib.request.Request], url: str, timeout_s: float, key: str | None) -> ProbeAnswer:
     try:
-        with _OPENER.open(url, timeout=timeout_s) as response:
+        request = make(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+        with _OPENER.open(request, timeout=timeout_s) as response:
             return ProbeAnswer(response.status, _read_body(response, timeout_s), None)
     except urllib.error.HTTPError as error:
         with error:

@@ -21,6 +21,7 @@ from omni_bench.targets.probe import MAX_BODY_BYTES, get
 SCRAPE_TIMEOUT_S = 5.0
 MAX_SERIES = 300
 MAX_LABEL_CHARS = 80
+PARSE_ERRORS = (ValueError, KeyError, IndexError)  # what the parser raises for text that is no exposition
 _DISTRIBUTIONS = ("histogram", "summary")
 _OF_THE_PROCESS = ("python_", "process_")
 _PREEMPTED = "preempt"
@@ -39,33 +40,60 @@ class ServerSeries:
 class Scrape:
     """``series`` by name and labels; ``problem``: why there are none, None if all went well.
 
+    ``bad_lines``: lines that are in no form of Prometheus'; the rest is there.
     ``is_cut``: the answer was longer than what is read of it, so that a series that is not there may yet exist.
     """
 
     series: Mapping[str, ServerSeries]
     problem: str | None = None
     is_cut: bool = False
+    bad_lines: tuple[str, ...] = ()
 
 
-def scrape(base_url: str) -> Scrape:
+def scrape(base_url: str, key: str | None = None) -> Scrape:
     """GET ``/metrics``, its first MiB within a few seconds. Never raises: what went wrong is in ``problem``.
 
     Of an answer that is longer, the lines and the series that came whole.
     """
-    answer = get(f"{base_url}/metrics", SCRAPE_TIMEOUT_S)
+    answer = get(f"{base_url}/metrics", SCRAPE_TIMEOUT_S, key)
     if answer.status != 200:
         return Scrape({}, answer.problem or f"HTTP {answer.status}")
     text = answer.body.decode("utf-8", errors="replace")
     is_cut = len(answer.body) >= MAX_BODY_BYTES
     if is_cut:  # half a line may be half a number
         text = text[: text.rfind("\n") + 1]
+    bad_lines: tuple[str, ...] = ()
     try:
         series = parse(text)
-    except (ValueError, KeyError, IndexError) as error:  # what the parser raises for text that is no exposition
-        return Scrape({}, f"not in Prometheus' text form: {shorten(str(error), 80)}")
+    except PARSE_ERRORS as error:
+        text, bad_lines = without_bad_lines(text)
+        try:
+            series = parse(text)
+        except PARSE_ERRORS:
+            series = {}
+        if not series:
+            return Scrape({}, f"not in Prometheus' text form: {shorten(str(error), 80)}")
     if is_cut:  # within a series too: a count whose sum did not come
         series = {name: one for name, one in series.items() if one.kind not in _DISTRIBUTIONS or len(one.values) > 1}
-    return Scrape(series, is_cut=is_cut)
+    return Scrape(series, is_cut=is_cut, bad_lines=bad_lines)
+
+
+def without_bad_lines(text: str) -> tuple[str, tuple[str, ...]]:
+    """``text`` without the lines that cannot be read by themselves or say a family's type again, and those lines."""
+    kept, bad, said = [], [], set()
+    for line in text.splitlines():
+        about = tuple(line.split(None, 3)[:3])
+        if line.startswith("#"):
+            (bad if about in said else kept).append(line)
+            said.add(about)
+            continue
+        try:
+            list(text_string_to_metric_families(line + "\n"))
+        except PARSE_ERRORS:
+            bad.append(line)
+        else:
+            kept.append(line)
+    return "\n".join(kept) + "\n", tuple(bad)
 
 
 def parse(text: str) -> dict[str, ServerSeries]:
@@ -139,9 +167,12 @@ def observed(before: Scrape, after: Scrape, family: str) -> tuple[int, float] | 
 
 def _cut(before: Scrape, after: Scrape) -> str | None:
     which = [name for name, one in (("before", before), ("after", after)) if one.is_cut]
-    if not which:
-        return None
-    return f"only the first {MAX_BODY_BYTES} bytes of /metrics were read {' and '.join(which)} the levels"
+    parts = []
+    if which:
+        parts.append(f"only the first {MAX_BODY_BYTES} bytes of /metrics were read {' and '.join(which)} the levels")
+    if lines := after.bad_lines or before.bad_lines:
+        parts.append(f"{len(lines)} lines of /metrics cannot be read, such as {shorten(lines[0], 80)!r}")
+    return "; ".join(parts) or None
 
 
 def _difference(after: ServerSeries, before: ServerSeries | None) -> dict[str, float | None] | None:

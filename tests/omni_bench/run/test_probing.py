@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import http.server
 import json
+import math
 import os
+import re
 import signal
 import struct
 import threading
@@ -233,3 +235,23 @@ def test_models_that_lack_the_configured_one_are_warned_of(serve):
 def test_a_fault_on_purpose(overrides, health, expected):
     config = compose(["scenario=smoke", *overrides])
     assert injected(config.target, TargetInfo("reference", "", 0.0, None, health, None)) is expected
+
+
+@pytest.mark.parametrize(
+    ("pcm", "what"),
+    [
+        (b"ID3\x04" + bytes(9000), "is an MP3 (begins with 49 44 33 04"),
+        (b"OggS\0\x02" + bytes(9000), "is Ogg"),
+        (struct.pack("<9000f", *(0.3 * math.sin(n / 9) for n in range(9000))), "looks like 32-bit floats"),
+        (struct.pack(">9000h", *(round(9000 * math.sin(n / 9)) for n in range(9000))), "looks like big-endian samples"),
+    ],
+)
+def test_what_is_no_16_bit_audio_is_named_before_any_level(serve, pcm, what):
+    with pytest.raises(ProtocolError, match=re.escape(what)):
+        probe(serve((200, "audio/pcm", (pcm,))))
+
+
+def test_faults_of_the_audio_are_said_before_any_level(serve):
+    clipped = struct.pack("<h", 32767) * 500
+    found = probe(serve((200, "audio/pcm", (clipped, None, clipped))))
+    assert any(one.startswith("the audio of the probe is faulty: clipped") for one in found.warnings)

@@ -43,7 +43,7 @@ def test_preemptions_are_said(monkeypatch):
         Scrape({"vllm:num_preemptions": ServerSeries("counter", {"total": value})}) for value in (1.0, 4.0)
     )
     seen = ServerFacts(_scrape=before)
-    monkeypatch.setattr(server_facts, "scrape", lambda _: after)
+    monkeypatch.setattr(server_facts, "scrape", lambda *_: after)
     said = []
     seen.after(said.append)
     assert said == ["warning: the server put requests aside 3 times (its own count of preemptions)"]
@@ -51,9 +51,9 @@ def test_preemptions_are_said(monkeypatch):
 
 
 def test_without_a_first_reading_there_is_no_second(monkeypatch):
-    monkeypatch.setattr(server_facts, "scrape", lambda _: pytest.fail("asked"))
+    monkeypatch.setattr(server_facts, "scrape", lambda *_: pytest.fail("asked"))
     seen = ServerFacts()
-    seen.after(lambda _: pytest.fail("said"))
+    seen.after(lambda *_: pytest.fail("said"))
     assert seen.metrics is None
 
 
@@ -90,15 +90,15 @@ def test_the_two_accounts_are_of_the_same_requests():
 @pytest.mark.parametrize(("second", "asked"), [(scraped(8, 0.0), 1), (scraped(7, 0.0), 2)])
 def test_a_server_that_has_not_counted_all_is_asked_once_more(second, asked, monkeypatch):
     answers = [second, scraped(8, 0.5)]
-    monkeypatch.setattr(server_facts, "scrape", lambda _: answers.pop(0))
-    monkeypatch.setattr(server_facts.time, "sleep", lambda _: None)
+    monkeypatch.setattr(server_facts, "scrape", lambda *_: answers.pop(0))
+    monkeypatch.setattr(server_facts.time, "sleep", lambda *_: None)
     seen = ServerFacts(_scrape=scraped(5, 0.0), _last=scraped(5, 0.0))
     seen.after_level(recording())
     assert len(answers) == 2 - asked and [one["server_count"] for one in seen.accounts] == [3]
 
 
 def test_a_server_without_metrics_is_not_asked_at_every_level(monkeypatch):
-    monkeypatch.setattr(server_facts, "scrape", lambda _: pytest.fail("asked"))
+    monkeypatch.setattr(server_facts, "scrape", lambda *_: pytest.fail("asked"))
     seen = ServerFacts(_last=Scrape({}, "HTTP 404"))
     seen.after_level(recording())
     assert seen.accounts == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import socket
 import threading
 import time
@@ -94,3 +95,35 @@ def test_a_body_that_is_no_json_is_none(body):
 def test_a_huge_body_is_read_in_part():
     with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(3 << 20))) as url:
         assert len(get(url, 5.0).body) == MAX_BODY_BYTES
+
+
+def test_the_key_goes_to_the_server_and_to_no_other():
+    """Health, models, version and metrics may want it as speech does; a redirect elsewhere does not get it."""
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.server.server_port, self.headers.get("Authorization")))
+            if self.path == "/away":
+                self.send_response(307)
+                self.send_header("Location", f"http://127.0.0.1:{other.server_port}/here")
+            else:
+                self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as one,
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as other,
+    ):
+        for server in (one, other):
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+        for path in ("/health", "/away"):
+            assert get(f"http://127.0.0.1:{one.server_port}{path}", 2.0, "sk-1").status == 200
+        one.shutdown()
+        other.shutdown()
+    first, second = one.server_port, other.server_port
+    assert seen == [(first, "Bearer sk-1"), (first, "Bearer sk-1"), (second, None)]

@@ -214,3 +214,26 @@ def test_a_series_that_may_have_been_cut_off_has_no_difference():
     assert preemptions(found) == 3
     found = differences(before, first_lines)
     assert found["series"] == {} and found["cut"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        'gauge_x{job-id="b-1",sender="me",} 0.5 1566410129000',
+        "broken_value ARRAY(0x55)",
+        "# TYPE good_total counter\n# TYPE good_total counter\n# HELP good_total again",
+        'lonely{a="b"}',
+        'x{a="b"c"} 1',
+        'h_bucket{le="1"} 3 # {trace_id="x"} 0.5 1566410129.0',
+    ],
+)
+def test_one_bad_line_keeps_the_rest(serve, bad):
+    """A label name that Prometheus does not allow, an array, an exemplar (benchmark-ai issue 759)."""
+    preempted = "# TYPE vllm_num_preemptions_total counter\nvllm_num_preemptions_total %d\n"
+    text = f"# TYPE good_total counter\ngood_total %d\n{bad}\n{preempted}"
+    before, after = scrape(serve((text % (1, 0)).encode())), scrape(serve((text % (4, 2)).encode()))
+    found = differences(before, after)
+    assert found["problem"] is None and preemptions(found) == 2
+    (good,) = [one for name, one in found["series"].items() if name.startswith("good")]
+    assert good["increase"] == 3
+    assert not after.bad_lines or "cannot be read, such as" in found["cut"]
