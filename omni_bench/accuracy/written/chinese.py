@@ -9,7 +9,17 @@ from omni_bench.accuracy.written.readings import Place
 
 DIGITS = "零一二三四五六七八九"
 _ASIDE = str.maketrans({"〇": "零", "著": "着"})
-_NUMBER = re.compile(r"(\d{1,2}):(\d{2})(?!\d)|(\d{1,3}(?:,\d{3})+|\d+)(?:\.(\d+))?(%?)")
+NUMBER = re.compile(
+    r"""
+      (?P<hour>\d{1,2}):(?P<minute>\d{2})(?!\d)
+    | (?P<above>\d{1,4})[/⁄](?P<below>\d{1,4})(?![\d/])
+    | (?P<range>(?<=\d)[-~](?=\d))
+    | (?P<sign>(?<!\d)-(?=\d))?(?P<currency>[¥$€£])?(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<rest>\d+))?(?P<percent>%?)
+    """,
+    re.VERBOSE,
+)
+"""What is not written as it is spoken."""
+_CURRENCIES = {"¥": ("元", "块", "块钱"), "$": ("美元", "美金"), "€": ("欧元",), "£": ("英镑",)}
 
 
 def simplified(text: str) -> str:
@@ -59,23 +69,35 @@ def spelled(digits: str) -> str:
     return "".join(DIGITS[int(digit)] for digit in digits)
 
 
-NUMBER = _NUMBER
-
-
 def number_place(match: re.Match[str]) -> Place:
     """The readings of a match of :data:`NUMBER`, as characters."""
-    hour, minute, whole, fraction, percent = match.groups()
-    if hour is not None:
-        after = "" if minute == "00" else cardinal(int(minute))
-        readings = [f"{one}点{then}" for one in _plain(hour) for then in dict.fromkeys((after, after and f"{after}分"))]
-        readings += [f"{one}点半" for one in _plain(hour) if minute == "30"]
+    found = match.groupdict()
+    if found["range"]:
+        return (), ("到",), ("至",)
+    if found["hour"]:
+        readings = [f"{hour}点{then}" for hour in _plain(found["hour"]) for then in _minutes(found["minute"])]
+    elif found["above"]:
+        readings = [f"{below}分之{above}" for below in _plain(found["below"]) for above in _plain(found["above"])]
     else:
-        readings = _plain(whole.replace(",", ""))
-        if fraction is not None:
-            readings = [f"{one}点{spelled(fraction)}" for one in readings]
-        if percent:
+        readings = _plain(found["whole"].replace(",", ""))
+        if found["rest"] is not None:
+            readings = [f"{one}点{spelled(found['rest'])}" for one in readings]
+        if found["percent"]:
             readings = [f"百分之{one}" for one in readings]
+        if found["currency"]:
+            readings = [f"{one}{unit}" for one in readings for unit in _CURRENCIES[found["currency"]]]
+        if found["sign"]:
+            readings = [f"{sign}{one}" for one in readings for sign in ("负", "零下")]
     return tuple(dict.fromkeys(map(tuple, readings)))
+
+
+def _minutes(digits: str) -> list[str]:
+    """10:05 is 十点零五分 or 十点五分, 10:30 十点半, and 10:00 十点."""
+    value = int(digits)
+    if not value:
+        return ["", "整"]
+    said = [cardinal(value)] if value > 9 else [f"零{cardinal(value)}", cardinal(value)]
+    return [f"{one}{unit}" for one in said for unit in ("", "分")] + (["半"] if value == 30 else [])
 
 
 def _plain(digits: str) -> list[str]:

@@ -24,7 +24,11 @@ from omni_bench.accuracy.written.english_numbers import (
 from omni_bench.accuracy.written.readings import Place, place
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)?|\.\d+"
-_UNITS_PER = {"km/h": "kilometers per hour", "m/s": "meters per second", "mb/s": "megabytes per second"}
+_UNITS_PER = {
+    "km/h": "kilometers per hour|kilometers an hour",
+    "m/s": "meters per second",
+    "mb/s": "megabytes per second",
+}
 _TOKEN = re.compile(
     rf"""
       (?P<money>[$£€¥₹]\s?(?P<amount>{_NUMBER})(?:\s?(?P<scale>thousand|million|billion|trillion|k|m|mn|bn|tn)\b)?)
@@ -37,7 +41,7 @@ _TOKEN = re.compile(
     | (?P<dotted>(?:[^\W\d_]\.)+[^\W\d_]\b\.?)
     | (?P<per>(?:km/h|m/s|mb/s)\b)
     | (?P<word>[^\W\d_]+(?:'[^\W\d_]+)*\.?)
-    | (?P<symbol>°\s?[cf]\b|[<>]=|[-=]>|[-.,/&%+=<>@\#°*×÷~^$£€¥₹'])
+    | (?P<symbol>°\s?[cf]\b|[<>]=|[-=]>|[-.,:/&%+=<>@\#°*×÷~^$£€¥₹¢'])
     """,
     re.VERBOSE,
 )
@@ -81,6 +85,7 @@ _ABBREVIATIONS = {
     "imma": "i am going to",
     "cannot": "can not",
     "cuz": "because",
+    "n": "n|and",
     "woulda": "would have",
     "coulda": "could have",
     "shoulda": "should have",
@@ -178,12 +183,12 @@ _UNITS = {
     "kw": "kilowatts|kilowatt",
     "kwh": "kilowatt hours|kilowatt hour",
     "v": "volts|volt",
-    "mph": "miles per hour",
-    "kph": "kilometers per hour",
+    "mph": "miles per hour|miles an hour",
+    "kph": "kilometers per hour|kilometers an hour",
     "db": "decibels|decibel",
     "k": "thousand",
     "bn": "billion",
-    "x": "times",
+    "x": "times|by",
 }
 """Only after a number."""
 _SYMBOLS = {
@@ -211,6 +216,8 @@ _SYMBOLS = {
     "$": "dollar|dollars|",
     "£": "pound|pounds|",
     "€": "euro|euros|",
+    "¢": "cents|cent",
+    ":": "|to",
     "¥": "yen|",
     "₹": "rupees|rupee|",
 }
@@ -331,7 +338,7 @@ def _symbol(said: str, text: str, start: int) -> Iterator[Place]:
         yield place(f"degrees {scale}", "degrees", f"degrees {said[-1]}", f"degree {scale}", scale)
         return
     inside = text[start - 1 : start].isalnum() and text[start + 1 : start + 2].isalnum()
-    if said in "-./*" and not inside:
+    if said in "-./*:" and not inside:
         return
     yield _readings(_SYMBOLS[said])
 
@@ -353,7 +360,7 @@ def _word(word: str, stopped: bool) -> Place:
         base = _spelled(word[:-2])
         readings = [f"{base} is", f"{base} has"], [f"{base}s"]
         first, then = readings if base in _IS else readings[::-1]
-        return place(*first, *then, f"{base} s")
+        return place(*first, *then, f"{base} s", *([base] if base.endswith("s") else []))
     return place(_spelled(word.replace("'", "")))
 
 

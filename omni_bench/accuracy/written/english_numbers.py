@@ -87,13 +87,14 @@ def money(sign: str, amount: str, scale: str | None) -> Place:
     quantities = list(_whole(whole or "0", grouped=True))
     if not rest.strip("0"):
         units = (one, many) if whole == "1" else (many, one)
-        return place(
-            *(f"{said} {unit}" for said in quantities for unit in units), *(["a " + one] if whole == "1" else [])
-        )
+        readings = [f"{said} {unit}" for said in quantities for unit in units]
+        readings += ["a " + one] if whole == "1" else []
+        return place(*readings, *([f"{quantities[0]} bucks"] if sign == "$" else []))
     cents = cardinal(int(rest.ljust(2, "0")[:2]))
     unit = one if whole == "1" else many
     readings = [f"{quantities[0]} {unit} and {cents} {small}", f"{quantities[0]} {unit} {cents} {small}"]
     readings += [f"{quantities[0]} {unit} {cents}", f"{quantities[0]} {unit} and {cents}", f"{quantities[0]} {cents}"]
+    readings += [reading.replace("one ", "a ", 1) for reading in readings if whole == "1"]
     readings += [f"{reading} {many}" for reading in _decimal(whole, rest)]
     return place(*([f"{cents} {small}"] if not whole.strip("0") else []), *readings)
 
@@ -119,6 +120,8 @@ def _whole(digits: str, *, grouped: bool = False) -> Iterator[str]:
         yield from _one_by_one(digits)
         if leading_zero and len(digits) <= _LONGEST_QUANTITY:
             yield cardinal(value)
+            if len(digits) == 4 and value % 100 == 0:
+                yield from (f"{zero} {cardinal(value // 100)} hundred" for zero in ("oh", "zero"))
         return
     year = _plain(num2words(value, to="year")) if 1000 <= value <= 9999 else None
     if year is not None and not grouped and value >= 1100 and not 2000 <= value <= 2009:
@@ -154,7 +157,8 @@ def _decimal(whole: str, rest: str) -> Iterator[str]:
             yield f"{name} point {cardinal(int(rest))}"
         for ending, part in (("5", "a half"), ("25", "a quarter"), ("75", "three quarters")):
             if rest == ending:
-                yield f"{name} and {part}" if name not in ("", "zero") else part
+                bare = part.removeprefix("a ")
+                yield from (part, f"{bare} a", bare) if name in ("", "zero") else (f"{name} and {part}",)
 
 
 def _one_by_one(digits: str) -> Iterator[str]:

@@ -13,8 +13,7 @@ from omni_bench.accuracy.written.characters import is_letter, visible
 from omni_bench.accuracy.written.readings import Place, place, reconcile, words_of
 
 NORMALISER = 2
-"""Rises with every change of what is compared; stored with a run. 1 was whisper.normalizers, as runs have that name
-none."""
+"""Rises with every change of what is compared; stored with a run. Runs that name none are of 1, whisper.normalizers."""
 
 UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km", "bo"})
 _CHINESE = ("zh", "yue")

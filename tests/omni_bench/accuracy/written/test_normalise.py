@@ -52,6 +52,11 @@ double oh seven | 007
 minus ten degrees | -10 degrees
 Henry the eighth and World War two | Henry VIII and World War II
 version three point fourteen point one | version 3.14.1
+half a million at sixty miles an hour | 0.5 million at 60 mph
+a dollar fifty or five bucks, ninety nine cents | $1.50 or $5, 99¢
+flight seven forty seven from room two oh five | Flight 747 from Room 205
+rock and roll twenty four seven, four by four, three to one | rock 'n' roll 24/7, 4x4, 3:1
+oh seven hundred, twelve thirty-four | 0700, 12:34
 see example dot com | see example.com
 wait <break time="1s"/> here | wait here
 The train\u200b leaves\ufeff at\u2060 noon\u200e. | The train leaves at noon.
@@ -65,7 +70,8 @@ zh | 他說著話 | 他说着话
 zh | 今天是2024年5月1日。 | 今天是二零二四年五月一日。
 zh | 价格是50%。 | 价格是百分之五十。
 zh | 一共20350元，2公斤，3.14 | 一共二万零三百五十元，两公斤，三点一四
-zh | 10:30开会 | 十点半开会
+zh | 10:30开会，12:05结束 | 十点半开会，十二点零五分结束
+zh | -5度，1/2，¥50，3-5个，1.5亿 | 零下五度，二分之一，五十元，三到五个，一点五亿
 yue | 我哋有3個 | 我哋有三个
 zh | ＡＢＣ１２３ | abc一二三
 ja | 私は3人います | 私は三人います
