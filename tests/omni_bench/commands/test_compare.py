@@ -54,8 +54,11 @@ def test_single_runs_exit_with_0(make, capsys):
 
 
 def test_invalid_runs_exit_with_1(make, capsys):
-    assert main(["compare", str(make.folder("a")), str(make.folder("b", failures=1, started=1))]) == 1
+    good, bad, worse = make.folder("a"), *(make.folder(name, failures=1, started=1) for name in "bc")
+    assert main(["compare", str(good), str(bad)]) == 1
     assert "AFTER IS BROKEN" in capsys.readouterr().out
+    assert main(["compare", str(bad), str(worse)]) == 1
+    assert "NO PERFORMANCE CLAIM" in capsys.readouterr().out
 
 
 def test_a_study_is_said_to_be_one(tmp_path, capsys):
