@@ -13,7 +13,7 @@ from typing import Any
 from omni_bench import __version__
 from omni_bench.commands.failures import guarded
 from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
-from omni_bench.errors import EXIT_USAGE
+from omni_bench.errors import EXIT_USAGE, ConfigError, alternatives
 from omni_bench.terminal import say
 
 EPILOG = """\
@@ -51,6 +51,8 @@ def _dispatch(arguments: list[str]) -> int:
     # Hydra's shell completion calls the program, not the subcommand.
     if arguments[:1] in (["-sc"], ["--shell-completion"]):
         return complete(arguments, SUBCOMMANDS)
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in SUBCOMMANDS:
+        raise ConfigError(f"{arguments[0]!r} is no command{alternatives(arguments[0], SUBCOMMANDS)}")
     parsed = build_parser().parse_args(arguments)
     if parsed.command is None:
         build_parser().print_help()

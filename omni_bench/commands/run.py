@@ -17,7 +17,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from omni_bench.commands.failures import guarded
-from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, OmniBenchError
+from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ConfigError, OmniBenchError
+from omni_bench.records.config import RunConfig
 from omni_bench.run.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
@@ -36,6 +37,8 @@ _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
 # At import: a launcher that runs jobs in other processes (joblib, Ray, submitit) imports this
 # module there, and nothing else of this package, before it composes the job's configuration.
 register()
+
+GROUPS = tuple(RunConfig.__dataclass_fields__)
 
 _exit_codes: list[int] = []
 
@@ -58,6 +61,7 @@ def run_command(arguments: list[str]) -> int:
     """
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
+    _refuse_flags(arguments)
     arguments = in_full(arguments)
     _refuse_taken_folder(arguments)
     with _as_program(arguments), signals_as_interrupt():
@@ -97,6 +101,17 @@ def run_job(composed: DictConfig) -> None:
         sys.exit(code)  # past Hydra, which would go on with the next job
     if multirun and code != EXIT_OK:
         raise JobFailed(code)
+
+
+def _refuse_flags(arguments: list[str]) -> None:
+    """Raise ConfigError for ``--scenario smoke``: keys have no dashes before them, Hydra's flags have."""
+    for number, argument in enumerate(arguments):
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if not argument.startswith("--") or not (name in GROUPS or "." in name):
+            continue
+        if not equals:
+            value = next(iter(arguments[number + 1 : number + 2]), "VALUE")
+        raise ConfigError(f"{argument}: keys are written without dashes; did you mean {name}={value}?")
 
 
 def _refuse_taken_folder(arguments: list[str]) -> None:

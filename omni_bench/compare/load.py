@@ -50,7 +50,7 @@ def load_arm(spec: str) -> list[RunView]:
     if results and folders:
         raise ConfigError(f"{spec!r}: mixes run folders ({folders[0]}) with results of vllm bench ({results[0]})")
     if results:
-        return group_results([(str(path), read_result(read_json(path), str(path))) for path in results])
+        return group_results([found for path in results for found in _results_in(path)])
     return [load_run(path) for path in folders]
 
 
@@ -177,15 +177,41 @@ def _is_run(path: Path) -> bool:
     return (path / "run.json").is_file() or (path / "requests.jsonl").is_file()
 
 
+def _results_in(path: Path) -> list[tuple[str, RunView]]:
+    """The results in one file: several, if they were appended (``--append-result``)."""
+    values = read_json_values(path)
+    names = [str(path)] if len(values) == 1 else [f"{path}, result {number}" for number in range(1, len(values) + 1)]
+    return [(name, read_result(value, name)) for name, value in zip(names, values, strict=True)]
+
+
 def read_json(path: Path) -> Any:
-    """A JSON file of bounded size, in which a number that is not finite is None. Raises StoreError."""
+    """The one value of :func:`read_json_values`. Raises StoreError if there are more."""
+    values = read_json_values(path)
+    if len(values) != 1:
+        raise StoreError(f"{path} holds {len(values)} JSON values, one behind the other; one is expected")
+    return values[0]
+
+
+def read_json_values(path: Path) -> list[Any]:
+    """The JSON values of a file of bounded size, one or more with white space between them (vllm issue 17028).
+
+    A number that is not finite is None. Raises StoreError.
+    """
     with os_errors_as_store_errors("read", path):
         size = path.stat().st_size
         if size > MAX_JSON_BYTES:
             raise StoreError(f"{path} has {size} bytes; a result of vllm bench has at most {MAX_JSON_BYTES}")
         data = path.read_bytes()
+    decoder = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+    values, at = [], 0
     try:
-        return json.loads(data, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
+        text = data.decode("utf-8-sig").strip()
+        while at < len(text) or not values:
+            value, at = decoder.raw_decode(text, at)
+            values.append(value)
+            while at < len(text) and text[at].isspace():
+                at += 1
+        return values
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} is not JSON: {error}") from error
 

@@ -7,10 +7,12 @@ the bad value, where it came from and the valid ones.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import (
     ConfigAttributeError,
@@ -34,7 +36,7 @@ def explain(error: BaseException) -> ConfigError:
         if isinstance(link, MissingConfigException):
             return ConfigError(place + _missing_option(link))
         if isinstance(link, OverrideParseException):
-            return ConfigError(f"cannot read the override '{link.override}': {_first_line(link.message)}")
+            return ConfigError(_unreadable(str(link.override), _first_line(link.message)))
         if isinstance(link, YAMLError):
             return ConfigError(f"{place}not valid YAML: {' '.join(str(link).split())}")
         if isinstance(link, (ConfigKeyError, ConfigAttributeError)):
@@ -48,6 +50,35 @@ def explain(error: BaseException) -> ConfigError:
     reason = _first_line(str(chain[-1]))
     outer = " ".join(str(error).split())
     return ConfigError(outer if reason in outer else f"{outer}: {reason}")
+
+
+def _unreadable(override: str, message: str) -> str:
+    """An override that is not in Hydra's grammar: what was meant, if that can be told, and how to write it."""
+    key, equals, value = override.partition("=")
+    if not equals:
+        options = [f"scenario={name}" for name in _scenarios()]
+        scenario = f"scenario={override}"
+        if scenario in options:
+            return f"{override!r} is no KEY=VALUE; did you mean {scenario}?"
+        return f"{override!r} is no KEY=VALUE{alternatives(scenario, options)}"
+    quoted = f"{key}='{_escaped(value)}'"
+    try:
+        OverridesParser.create().parse_override(quoted)
+    except OverrideParseException:
+        return f"cannot read the override '{override}': {message}"
+    typed = f'"{quoted}"' if not set('"$`\\!') & set(quoted) else shlex.quote(quoted)
+    return f"cannot read the override '{override}' ({message}): its value needs quotes, and these need some: {typed}"
+
+
+def _escaped(value: str) -> str:
+    """``value`` for single quotes of Hydra's grammar."""
+    return value.strip("'").replace("'", "\\'")
+
+
+def _scenarios() -> list[str]:
+    from omni_bench.run.config.compose import group_options
+
+    return list(group_options("scenario"))
 
 
 def valid_keys(dotted: str) -> tuple[str, list[str]]:
