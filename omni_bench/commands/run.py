@@ -23,6 +23,7 @@ from omni_bench.run.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
     VERSION_BASE,
+    group_options,
     in_full,
     register,
     scenario_folder,
@@ -68,7 +69,7 @@ def run_command(arguments: list[str]) -> int:
         try:
             application(run_job)()
         except COMPOSITION_ERRORS as error:
-            raise explain(error) from None
+            raise explain(error, list(group_options("scenario"))) from None
         except SystemExit as end:
             # Hydra's argparse, and flags such as --cfg with a package that does not exist.
             return end.code if isinstance(end.code, int) else EXIT_USAGE

@@ -136,7 +136,7 @@ def compose(overrides: Sequence[str] = (), config_dir: Path | None = None) -> Ru
             composed = hydra_compose(config_name=CONFIG_NAME, overrides=in_full(overrides))
             return to_run_config(composed)
     except COMPOSITION_ERRORS as error:
-        raise explain(error) from None
+        raise explain(error, list(group_options("scenario"))) from None
     finally:
         GlobalHydra.instance().hydra = previous
 

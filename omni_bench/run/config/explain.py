@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,15 +28,18 @@ from omni_bench.errors import ConfigError, alternatives
 from omni_bench.records.config import RunConfig
 
 
-def explain(error: BaseException) -> ConfigError:
-    """The ConfigError that says what ``error`` (of Hydra, OmegaConf or YAML) means for the user."""
+def explain(error: BaseException, scenarios: Sequence[str] = ()) -> ConfigError:
+    """The ConfigError that says what ``error`` (of Hydra, OmegaConf or YAML) means for the user.
+
+    ``scenarios``: their names, for one that is given without its key.
+    """
     chain = list(_chain(error))
     place = _place(chain)
     for link in chain:
         if isinstance(link, MissingConfigException):
             return ConfigError(place + _missing_option(link))
         if isinstance(link, OverrideParseException):
-            return ConfigError(_unreadable(str(link.override), _first_line(link.message)))
+            return ConfigError(_unreadable(str(link.override), _first_line(link.message), scenarios))
         if isinstance(link, YAMLError):
             return ConfigError(f"{place}not valid YAML: {' '.join(str(link).split())}")
         if isinstance(link, (ConfigKeyError, ConfigAttributeError)):
@@ -52,11 +55,11 @@ def explain(error: BaseException) -> ConfigError:
     return ConfigError(outer if reason in outer else f"{outer}: {reason}")
 
 
-def _unreadable(override: str, message: str) -> str:
+def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
     """An override that is not in Hydra's grammar: what was meant, if that can be told, and how to write it."""
     key, equals, value = override.partition("=")
     if not equals:
-        options = [f"scenario={name}" for name in _scenarios()]
+        options = [f"scenario={name}" for name in scenarios]
         scenario = f"scenario={override}"
         if scenario in options:
             return f"{override!r} is no KEY=VALUE; did you mean {scenario}?"
@@ -73,12 +76,6 @@ def _unreadable(override: str, message: str) -> str:
 def _escaped(value: str) -> str:
     """``value`` for single quotes of Hydra's grammar."""
     return value.strip("'").replace("'", "\\'")
-
-
-def _scenarios() -> list[str]:
-    from omni_bench.run.config.compose import group_options
-
-    return list(group_options("scenario"))
 
 
 def valid_keys(dotted: str) -> tuple[str, list[str]]:
