@@ -107,7 +107,7 @@ def test_the_parser_knows_the_subcommands():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bench"], "invalid choice: 'bench'"),
+        (["bench"], "'bench' is no command; valid: ab, compare"),
         (["serve", "--port", "99999"], "'99999': 0 (a free port) to 65535"),
         (["serve", "--port", "x"], "'x': 0 (a free port) to 65535"),
         (["serve", "load.kind=x"], "'load.kind=x': serve takes reference=OPTION and reference.KEY=VALUE only"),
