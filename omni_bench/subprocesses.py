@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -39,14 +39,25 @@ def child_env(**extra: str) -> dict[str, str]:
 
 
 def start_module(
-    module: str, *arguments: str, stderr: int | IO[bytes] | None = None, env: Mapping[str, str] | None = None
+    module: str,
+    *arguments: str,
+    stderr: int | IO[bytes] | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start ``module`` with pipes for stdin and stdout; ``env`` None is :func:`child_env`. Raises OSError."""
-    return start(module_command(module, *arguments), stderr=stderr, env=env)
+    """Start ``module`` with pipes for stdin and stdout; ``env`` None is :func:`child_env`. Raises OSError.
+
+    ``pass_fds``: open files that it inherits.
+    """
+    return start(module_command(module, *arguments), stderr=stderr, env=env, pass_fds=pass_fds)
 
 
 def start(
-    command: list[str], *, stderr: int | IO[bytes] | None = None, env: Mapping[str, str] | None = None
+    command: list[str],
+    *,
+    stderr: int | IO[bytes] | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` as :func:`start_module` does.
 
@@ -60,6 +71,7 @@ def start(
         stderr=stderr,
         env=child_env() if env is None else env,
         start_new_session=True,
+        pass_fds=pass_fds,
     )
 
 

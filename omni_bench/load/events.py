@@ -20,7 +20,12 @@ class LevelJob:
     """All that the worker needs for one level.
 
     ``kind``: the wire form, of :data:`.clients.wire_forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
-    variable; the key itself is never sent. ``id_prefix``: of the ids on the wire, so that no two jobs share one.
+    variable; the key itself is never sent. ``id_prefix``: of the ids on the wire, so that no two levels share one.
+
+    Where a level has several workers (:mod:`omni_bench.load.shares`), ``slots`` are this one's of a closed loop, and
+    ``plan`` is its share. ``tickets_fd``: an inherited file from which they all draw the measured requests of the
+    closed loop, each an index into ``plan.measured``. ``gated``: it says :class:`Ready` after its warm-up, and before
+    its measured phase, and waits for all others.
     """
 
     plan: LevelPlan
@@ -31,6 +36,9 @@ class LevelJob:
     options: WireOptions
     api_key_env: str | None
     id_prefix: str = ""
+    slots: int | None = None
+    tickets_fd: int | None = None
+    gated: bool = False
 
 
 class RequestStarted(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
@@ -42,9 +50,17 @@ class RequestStarted(msgspec.Struct, frozen=True, tag_field="event", tag="starte
 
 
 class RequestFinished(msgspec.Struct, frozen=True, tag_field="event", tag="finished"):
-    """A request ended, failed, or was given up unsent; ``timeline.warmup`` says which phase it belongs to."""
+    """A request ended, failed, or was given up unsent; ``timeline.warmup`` says which phase it belongs to.
+
+    ``spooled``: its audio is on disk.
+    """
 
     timeline: Timeline
+    spooled: bool = False
+
+
+class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
+    """A gated worker waits for the others; the parent answers all at once with the start, ``{"start_ns": ...}``."""
 
 
 class WarmupDone(msgspec.Struct, frozen=True, tag_field="event", tag="warmup_done"):
@@ -56,7 +72,7 @@ class WarmupDone(msgspec.Struct, frozen=True, tag_field="event", tag="warmup_don
 
 
 class LevelDone(msgspec.Struct, frozen=True, tag_field="event", tag="level_done"):
-    """The level is over and its audio is on disk: ``spooled`` are the ids of the requests that have a file.
+    """The level is over and its audio is on disk.
 
     ``window_start_ns``/``window_end_ns`` bound the measured phase; ``lag`` is of that phase
     (None if it was over before the first sample).
@@ -65,18 +81,16 @@ class LevelDone(msgspec.Struct, frozen=True, tag_field="event", tag="level_done"
     concurrency: Level
     window_start_ns: int
     window_end_ns: int
-    peak_in_flight: int
     lag: LoopLag | None
-    spooled: tuple[str, ...]
 
 
 class WorkerError(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
-    """The worker could not store the audio; nothing follows."""
+    """Audio could not be stored; nothing follows."""
 
     message: str
 
 
-LoadEvent = Union[RequestStarted, RequestFinished, WarmupDone, LevelDone, WorkerError]
+LoadEvent = Union[RequestStarted, RequestFinished, Ready, WarmupDone, LevelDone, WorkerError]
 
 
 def write_message(message: LoadEvent | LevelJob) -> bytes:

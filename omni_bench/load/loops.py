@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from omni_bench.records.plan import PlannedRequest
@@ -28,32 +27,33 @@ class LoopResult:
 
 
 async def run_closed_loop(
-    planned: Sequence[PlannedRequest],
+    planned: Iterable[PlannedRequest],
     concurrency: int,
     send: Callable[[PlannedRequest, int], Awaitable[Timeline]],
     *,
     should_stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = time.perf_counter_ns,
+    start_ns: int | None = None,
 ) -> LoopResult:
-    """Keep exactly ``concurrency`` requests in flight until ``planned`` is used up.
+    """Keep exactly ``concurrency`` requests in flight until ``planned`` is used up, which other processes may draw on.
 
     ``send(request, scheduled_ns)`` does one request. ``scheduled_ns`` is the moment its slot
     became free: when the slot's previous request ended, or the level's start. So the time
     that the client itself needs between two requests shows as queue time. ``should_stop`` is
-    asked before each request.
+    asked before each request. ``start_ns``: when the level starts by ``clock``, None for now.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency={concurrency}; must be at least 1")
-    pending = deque(planned)
+    pending = iter(planned)
     timelines: list[Timeline] = []
     in_flight = peak_in_flight = 0
-    window_start_ns = clock()
+    window_start_ns = clock() if start_ns is None else start_ns
+    await _until(window_start_ns, should_stop, clock)
 
     async def slot() -> None:
         nonlocal in_flight, peak_in_flight
         free_since_ns = window_start_ns
-        while pending and not should_stop():
-            request = pending.popleft()
+        while not should_stop() and (request := next(pending, None)) is not None:
             in_flight += 1
             peak_in_flight = max(peak_in_flight, in_flight)
             try:
@@ -64,7 +64,7 @@ async def run_closed_loop(
             free_since_ns = timeline.finished_ns
 
     async with asyncio.TaskGroup() as slots:
-        for _ in range(min(concurrency, len(pending))):
+        for _ in range(concurrency):
             slots.create_task(slot())
     return LoopResult(
         timelines=tuple(timelines),
@@ -83,6 +83,7 @@ async def run_open_loop(
     should_stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], int] = time.perf_counter_ns,
     spin_ns: int = SPIN_NS,
+    start_ns: int | None = None,
 ) -> LoopResult:
     """Start each request at the level's start plus its ``scheduled_offset_ns``.
 
@@ -91,7 +92,7 @@ async def run_open_loop(
     ``max_in_flight`` requests are in flight the next one waits for the first of them to end, and those after it
     wait behind it, each with its own ``scheduled_ns``. ``should_stop`` is asked before each request, and
     while waiting. In the last ``spin_ns`` before a request is due the loop polls instead of sleeping,
-    because a sleep would end up to a millisecond late.
+    because a sleep would end up to a millisecond late. ``start_ns``: the level's start by ``clock``, None for now.
 
     Raises ValueError for a request without an offset, offsets out of order, or ``max_in_flight`` below 1.
     """
@@ -103,7 +104,7 @@ async def run_open_loop(
     timelines: list[Timeline] = []
     in_flight = peak_in_flight = sent = 0
     ended = asyncio.Event()
-    start_ns = clock()
+    start_ns = clock() if start_ns is None else start_ns
 
     async def one(request: PlannedRequest, scheduled_ns: int) -> None:
         nonlocal in_flight
@@ -116,8 +117,7 @@ async def run_open_loop(
     async with asyncio.TaskGroup() as requests:
         for request in planned:
             scheduled_ns = start_ns + (request.scheduled_offset_ns or 0)
-            while (left_ns := scheduled_ns - clock()) > 0 and not should_stop():
-                await asyncio.sleep(min(max(left_ns - spin_ns, 0) / 1e9, STOP_CHECK_S))
+            await _until(scheduled_ns, should_stop, clock, spin_ns)
             while in_flight >= max_in_flight:
                 ended.clear()
                 await ended.wait()
@@ -135,3 +135,11 @@ async def run_open_loop(
         window_end_ns=clock(),
         peak_in_flight=peak_in_flight,
     )
+
+
+async def _until(
+    due_ns: int, should_stop: Callable[[], bool], clock: Callable[[], int], spin_ns: int = SPIN_NS
+) -> None:
+    """Wait for ``due_ns``, or until ``should_stop`` holds."""
+    while (left_ns := due_ns - clock()) > 0 and not should_stop():
+        await asyncio.sleep(min(max(left_ns - spin_ns, 0) / 1e9, STOP_CHECK_S))

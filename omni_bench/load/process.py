@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from omni_bench.errors import OmniBenchError
@@ -22,16 +22,22 @@ STDERR_TAIL_LINES = 20
 class WorkerProcess:
     """Starts the worker in a session of its own (the terminal's Ctrl-C does not reach it) and gives it ``job``.
 
-    A context manager: on leaving, the worker is gone, killed if need be. Raises
+    ``lines``: where it puts itself with each line of its stdout, b"" at the end; several workers may share one.
+    ``pass_fds``: open files that it inherits. A context manager: on leaving, the worker is gone, killed if need be. Raises
     OmniBenchError when it cannot be started.
     """
 
-    def __init__(self, job: bytes) -> None:
+    def __init__(
+        self,
+        job: bytes,
+        lines: queue.SimpleQueue[tuple[WorkerProcess, bytes]],
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         try:
-            self._process = start_module("omni_bench.load.worker", stderr=subprocess.PIPE)
+            self._process = start_module("omni_bench.load.worker", stderr=subprocess.PIPE, pass_fds=pass_fds)
         except OSError as error:
             raise OmniBenchError(f"cannot start the load worker with {sys.executable}: {error}") from None
-        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._lines = lines
         self._to_write: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._stderr_reader = self._start_thread(self._read_stderr, self._process.stderr)
@@ -55,13 +61,6 @@ class WorkerProcess:
     def send(self, message: dict[str, Any]) -> None:
         """Queue one JSON line for the worker's stdin; returns at once, also when the worker is gone."""
         self._to_write.put(json.dumps(message).encode() + b"\n")
-
-    def next_line(self, timeout_s: float) -> bytes | None:
-        """The next line of its stdout; b"" at the end, None if nothing came in time."""
-        try:
-            return self._lines.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
 
     def wait(self, timeout_s: float) -> int | None:
         """Its exit status (negative: a signal), or None if it has not ended in time."""
@@ -102,8 +101,8 @@ class WorkerProcess:
     def _read_lines(self, stdout: IO[bytes]) -> None:
         with stdout:
             for line in stdout:
-                self._lines.put(line)
-        self._lines.put(b"")
+                self._lines.put((self, line))
+        self._lines.put((self, b""))
 
     def _read_stderr(self, stderr: IO[bytes]) -> None:
         with stderr:

@@ -3,7 +3,7 @@
 It does nothing but send requests and read the clock, so that no progress bar, file or judge
 can disturb its times. It imports the standard library, aiohttp and light modules of this
 package only. Its parent (:mod:`omni_bench.load.runner`) writes one job as a JSON line on its
-stdin, then perhaps an abort command; the worker writes events as JSON lines on its stdout.
+stdin, then perhaps a start or an abort; the worker writes events as JSON lines on its stdout, and audio into files.
 It ends with the job, at SIGTERM or SIGINT (finished audio is still written, the rest is
 reported as cancelled), and when its stdin ends, that is, when the parent is gone.
 """
@@ -20,14 +20,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from omni_bench.errors import StoreError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import open_session, warm_pool
@@ -37,6 +36,7 @@ from omni_bench.load.events import (
     LevelDone,
     LevelJob,
     LoadEvent,
+    Ready,
     RequestFinished,
     RequestStarted,
     WarmupDone,
@@ -46,6 +46,7 @@ from omni_bench.load.events import (
 )
 from omni_bench.load.lag import LagSampler, StampedLoop
 from omni_bench.load.loops import LoopResult, run_closed_loop, run_open_loop
+from omni_bench.load.shares import drawn
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.recording import unsent_timeline
@@ -61,9 +62,10 @@ CANCELLED = AbortReason(
 
 
 class EventWriter:
-    """Writes events from a thread of its own, so that a slow reader cannot block the event loop.
+    """Writes events and audio from a thread of its own, so that no slow reader or disk can block the event loop.
 
-    A finished request is sent at once and whole, so that a killed run keeps it. Its JSON is made
+    The audio of a request is in its file before its end is told, so that whoever hears of it finds the audio, and
+    none of it is held longer. A finished request is sent at once and whole, so that a killed run keeps it. Its JSON is made
     during the measured phase, under the interpreter lock: some 0.02 ms for 10 reads and
     0.2 ms for 500 (``benchmarks/client_overhead.py`` of commit 27d997a), far below the sampler's own resolution
     of 1 ms or the lag budget.
@@ -71,13 +73,13 @@ class EventWriter:
 
     def __init__(self, file_descriptor: int) -> None:
         self._file_descriptor = file_descriptor
-        self._queue: queue.SimpleQueue[LoadEvent | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[LoadEvent, Path | None, list[bytes]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
         self._thread.start()
 
-    def put(self, event: LoadEvent) -> None:
-        """Queue an event; returns at once."""
-        self._queue.put(event)
+    def put(self, event: LoadEvent, path: Path | None = None, audio: list[bytes] | None = None) -> None:
+        """Queue an event, which is told once ``audio`` is in the file ``path``; returns at once."""
+        self._queue.put((event, path, audio or []))
 
     def close(self) -> None:
         """Wait until everything queued is written."""
@@ -85,24 +87,35 @@ class EventWriter:
         self._thread.join()
 
     def _write_all(self) -> None:
-        while (event := self._queue.get()) is not None:
+        while (queued := self._queue.get()) is not None:
+            event, path, audio = queued
+            if path is not None:
+                try:
+                    with open(path, "wb") as file:
+                        file.writelines(audio)
+                except OSError as error:
+                    event = WorkerError(f"cannot write the audio of request {path.stem} to {path}: {error}")
+            del queued, audio
             line = memoryview(write_message(event))
             try:
                 while line:
                     line = line[os.write(self._file_descriptor, line) :]
             except OSError:  # the parent is gone; its end of stdin ends the worker
                 return
+            if isinstance(event, WorkerError):  # the parent ends the worker
+                return
 
 
 class LevelRun:
-    """One level: warm-up, measured phase, spooling. Used once."""
+    """One level, or this worker's share of it: warm-up and measured phase. Used once."""
 
     def __init__(self, job: LevelJob, events: EventWriter, abort: AbortSwitch) -> None:
         self._job = job
         self._events = events
         self._abort = abort
         self._api_key = os.environ[job.api_key_env] if job.api_key_env is not None else None
-        self._audio: dict[str, list[bytes]] = {}
+        self._spool_dir = Path(job.spool_dir)
+        self._start: asyncio.Future[int] | None = None
         self._no_server: RequestError | None = None
         self._connect_failures_in_a_row = 0
         planned = job.plan.warmup + job.plan.measured
@@ -110,7 +123,7 @@ class LevelRun:
         self._payloads = {request.request_id: self._form.encode(request.body) for request in planned}
 
     async def run(self) -> None:
-        """Do the level; the last event is ``level_done``. Raises StoreError when the audio cannot be written."""
+        """Do the level; the last event is ``level_done``."""
         plan = self._job.plan
         is_open_loop = isinstance(plan.concurrency, Rate)
         async with open_session(self._job.options, self._api_key, reuse=not is_open_loop) as session:
@@ -118,20 +131,19 @@ class LevelRun:
             warmup = await self._phase(session, plan.warmup)
             completed = sum(timeline.ok for timeline in warmup.timelines)
             self._events.put(WarmupDone(plan.concurrency, completed, len(plan.warmup) - completed))
+            await self._all_ready()
             await self._open_connections(session)  # the server may have closed some in the warm-up's tail
             with _garbage_collection_paused():
+                start_ns = await self._all_ready()
                 async with LagSampler(is_on_this_machine(self._job.url)) as sampler:
-                    measured = await self._phase(session, plan.measured)
+                    measured = await self._phase(session, plan.measured, start_ns)
                 lag = sampler.result() if measured.timelines else None
-        spooled = self._spool()
         self._events.put(
             LevelDone(
                 concurrency=plan.concurrency,
                 window_start_ns=measured.window_start_ns,
                 window_end_ns=measured.window_end_ns,
-                peak_in_flight=measured.peak_in_flight,
                 lag=lag,
-                spooled=spooled,
             )
         )
 
@@ -139,7 +151,23 @@ class LevelRun:
         plan = self._job.plan
         if isinstance(plan.concurrency, Rate):
             return min(plan.max_in_flight or OPEN_LOOP_SLOTS, OPEN_LOOP_SLOTS)
-        return plan.concurrency
+        return plan.concurrency if self._job.slots is None else self._job.slots
+
+    def start(self, start_ns: int) -> None:
+        """All workers are ready."""
+        if self._start is not None and not self._start.done():
+            self._start.set_result(start_ns)
+
+    async def _all_ready(self) -> int | None:
+        """Wait for the other workers. Returns when they all begin, None where there are none, or all is over."""
+        if not self._job.gated:
+            return None
+        self._start = asyncio.get_running_loop().create_future()
+        self._events.put(Ready())
+        with contextlib.suppress(TimeoutError):
+            async with self._abort.deadline(float("inf")):
+                return await self._start
+        return None
 
     def _stopped(self) -> RequestError | None:
         """Why nothing more is sent, or None."""
@@ -152,7 +180,9 @@ class LevelRun:
             async with self._abort.deadline(self._job.options.connect_timeout_s):
                 await warm_pool(session, self._job.health_url, self._slots())
 
-    async def _phase(self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...]) -> LoopResult:
+    async def _phase(
+        self, session: aiohttp.ClientSession, planned: tuple[PlannedRequest, ...], start_ns: int | None = None
+    ) -> LoopResult:
         concurrency, max_in_flight = self._job.plan.concurrency, self._job.plan.max_in_flight
 
         async def send(request: PlannedRequest, scheduled_ns: int) -> Timeline:
@@ -169,19 +199,25 @@ class LevelRun:
                 id_prefix=self._job.id_prefix,
             )
             timeline, audio = await self._form.send(context)
-            if not request.warmup and (timeline.ok or audio):
-                self._audio[request.request_id] = audio
             self._note_connect_failure(timeline)
-            self._events.put(RequestFinished(self._without_key(timeline)))
+            finished = RequestFinished(self._without_key(timeline), not request.warmup and bool(timeline.ok or audio))
+            path = self._spool_dir / f"{request.request_id}.pcm" if finished.spooled else None
+            self._events.put(finished, path, audio)
             return timeline
+
+        def should_stop() -> bool:
+            return self._stopped() is not None
 
         result: LoopResult
         if isinstance(concurrency, Rate):
             if max_in_flight is None:
                 raise ValueError(f"the plan of {concurrency} has no max_in_flight")
-            result = await run_open_loop(planned, max_in_flight, send, should_stop=lambda: self._stopped() is not None)
+            result = await run_open_loop(planned, max_in_flight, send, should_stop=should_stop, start_ns=start_ns)
         else:
-            result = await run_closed_loop(planned, concurrency, send, should_stop=lambda: self._stopped() is not None)
+            pending: Iterable[PlannedRequest] = planned
+            if self._job.tickets_fd is not None and planned is self._job.plan.measured:
+                pending = drawn(planned, self._job.tickets_fd)
+            result = await run_closed_loop(pending, self._slots(), send, should_stop=should_stop, start_ns=start_ns)
         error = self._stopped()
         if error is not None:
             for request in result.unsent:
@@ -215,16 +251,6 @@ class LevelRun:
                 "connect", f"not sent: {count} requests in a row got no connection; the last: {timeline.error.message}"
             )
 
-    def _spool(self) -> tuple[str, ...]:
-        for request_id, audio in self._audio.items():
-            path = Path(self._job.spool_dir) / f"{request_id}.pcm"
-            try:
-                with open(path, "wb") as file:
-                    file.writelines(audio)
-            except OSError as error:
-                raise StoreError(f"cannot write the audio of request {request_id} to {path}: {error}") from error
-        return tuple(self._audio)
-
 
 @contextlib.contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
@@ -238,10 +264,13 @@ def _garbage_collection_paused() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _read_commands(stdin: asyncio.StreamReader, abort: AbortSwitch) -> None:
-    """Obey abort commands until stdin ends, which means that the parent is gone."""
+async def _read_commands(stdin: asyncio.StreamReader, level: LevelRun, abort: AbortSwitch) -> None:
+    """Obey starts and aborts until stdin ends, which means that the parent is gone."""
     while line := await stdin.readline():
         command: dict[str, Any] = json.loads(line)
+        if "start_ns" in command:
+            level.start(command["start_ns"])
+            continue
         abort.trip(AbortReason(RequestError(**command["in_flight"]), RequestError(**command["unsent"])))
     abort.trip(CANCELLED)
     asyncio.get_running_loop().call_later(ORPHAN_GRACE_S, os._exit, 3)
@@ -258,12 +287,10 @@ async def _main(events: EventWriter) -> int:
     abort = AbortSwitch()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, abort.trip, CANCELLED)
-    commands = loop.create_task(_read_commands(stdin, abort))
+    level = LevelRun(job, events, abort)
+    commands = loop.create_task(_read_commands(stdin, level, abort))
     try:
-        await LevelRun(job, events, abort).run()
-    except StoreError as error:
-        events.put(WorkerError(str(error)))
-        return 1
+        await level.run()
     finally:
         commands.cancel()
     return 0

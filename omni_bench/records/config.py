@@ -123,6 +123,9 @@ class LoadConfig:
     requests_per_slot: int = key(2, "closed_loop: a level of concurrency c measures at least this times c")
     warmup_per_slot: int = key(2, "closed_loop: a level of concurrency c is warmed up with this times c requests")
     rotate_levels: int = key(0, "index of the level to begin with")
+    workers: Optional[int] = key(
+        None, "load processes; null: one for 64 in flight (open loop: 64 requests/s), half the cores at most"
+    )
     lag_budget_ms: float = key(25.0, "a level is invalid if the p99 of the client's own lag or lateness is above")
     arrival: str = key("poisson", "open loop: constant, poisson, gamma or trace")
     burstiness: float = key(1.0, "gamma: shape of the gaps; 1 is Poisson, below 1 comes in bursts")

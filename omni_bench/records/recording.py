@@ -28,7 +28,6 @@ class LevelRecording:
     lag: LoopLag | None
     interrupted: bool
     target_died: bool
-    peak_in_flight: int
 
 
 def unsent_timeline(planned: PlannedRequest, concurrency: Level, error: RequestError, now_ns: int) -> Timeline:
@@ -73,6 +72,7 @@ class CpuWait:
 class LoopLag:
     """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on.
 
+    ``workers``: how many processes drove the level; the lag is of the one that lagged most.
     ``cpu``: None where the system does not tell how long a thread waits for a CPU.
     """
 
@@ -81,3 +81,4 @@ class LoopLag:
     max_ms: float
     samples: int
     cpu: CpuWait | None = None
+    workers: int = 1

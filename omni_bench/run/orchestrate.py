@@ -20,7 +20,7 @@ from rich.console import Console
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, TargetError
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
-from omni_bench.load.runner import LevelInterrupted, run_level
+from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.records.config import RunConfig
 from omni_bench.records.level import level_title
@@ -164,7 +164,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             _run_alone(session, target)
             _profile(session, target, session.info)
     except BaseException as error:
-        if isinstance(error, LevelInterrupted):
+        if isinstance(error, (LevelInterrupted, LevelBroken)):
             session.recordings.append(error.recording)
         if isinstance(error, OmniBenchError) and session.info is not None:  # all is stopped and written down first
             session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
@@ -247,6 +247,7 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
         on_event=on_event,
         is_target_alive=target.is_alive,
         health_path=config.target.health_path,
+        workers=config.load.workers,
     )
 
 

@@ -22,9 +22,7 @@ from omni_bench.records.recording import LoopLag, unsent_timeline
 from omni_bench.records.timeline import RequestError
 
 LAG = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=2.5, samples=7)
-DONE = LevelDone(
-    concurrency=4, window_start_ns=1, window_end_ns=2, peak_in_flight=4, lag=LAG, spooled=("c4-0000", "c4-0001")
-)
+DONE = LevelDone(concurrency=4, window_start_ns=1, window_end_ns=2, lag=LAG)
 
 
 without_lag = msgspec.structs.replace(DONE, lag=None)

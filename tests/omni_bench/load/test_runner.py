@@ -46,7 +46,7 @@ def test_a_level_from_plan_to_recording(fault_server, make_plan, client_config, 
     assert all(t.ok and not t.warmup for t in recording.timelines)
     assert all(t.ok and t.warmup for t in recording.warmup)
     assert server.seen == Counter(r.request_id for r in plan.warmup + plan.measured)
-    assert server.peak_in_flight == recording.peak_in_flight == 4
+    assert server.peak_in_flight == 4
     assert len(server.peers) == 4  # the pool that was opened beforehand, and no other connection
     assert recording.lag.samples > 0
     assert set(recording.audio) == {r.request_id for r in plan.measured}
@@ -78,7 +78,7 @@ def test_no_warmup_and_more_slots_than_requests(fault_server, make_plan, client_
             spool_dir=tmp_path,
             on_event=lambda event: None,
         )
-    assert kinds(recording.timelines) == {"ok": 3} and recording.warmup == () and recording.peak_in_flight == 3
+    assert kinds(recording.timelines) == {"ok": 3} and recording.warmup == ()
 
 
 def test_failures_are_kept_by_kind_and_do_not_stop_the_level(
@@ -124,7 +124,6 @@ def test_a_server_that_was_never_there(make_plan, client_config, tmp_path, warmu
     assert kinds(recording.timelines) == {"connect": 64}
     assert "requests in a row got no connection" in recording.timelines[-1].error.message
     assert recording.audio == {} and not recording.interrupted
-    assert (recording.peak_in_flight > 0) == measured_were_sent
     assert (recording.lag is None) or measured_were_sent
 
 
@@ -210,8 +209,8 @@ def test_an_interrupt_before_the_worker_is_up(make_plan, client_config, tmp_path
     """SIGTERM then ends the worker outright; the recording is complete all the same."""
     start = WorkerProcess.__init__
 
-    def start_and_interrupt(self, job):
-        start(self, job)
+    def start_and_interrupt(self, *arguments):
+        start(self, *arguments)
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(WorkerProcess, "__init__", start_and_interrupt)

@@ -1,6 +1,7 @@
 """The worker process by itself: what it imports, and that it never outlives its parent."""
 
 import json
+import queue
 import subprocess
 import sys
 
@@ -26,14 +27,15 @@ def test_without_a_job_it_ends_with_its_stdin():
 
 
 def test_a_job_that_is_no_job_is_a_crash_with_a_traceback():
-    with WorkerProcess(b'{"plan": 1}\n') as worker:
-        assert worker.next_line(30) == b""
+    lines = queue.SimpleQueue()
+    with WorkerProcess(b'{"plan": 1}\n', lines) as worker:
+        assert lines.get(timeout=30) == (worker, b"")
         assert worker.wait(30) == 1
         assert "ValidationError" in worker.stderr_tail()
 
 
 def test_a_stop_at_once_leaves_nothing_behind():
-    with WorkerProcess(b'{"plan": 1}\n') as worker:
+    with WorkerProcess(b'{"plan": 1}\n', queue.SimpleQueue()) as worker:
         worker.kill()
         worker.send({"more": "x" * 10_000_000})
     assert worker.wait(0) is not None
@@ -43,9 +45,9 @@ def test_json_lines_are_whole(fault_server, make_plan, client_config, tmp_path):
     """Every line the worker writes is one JSON object with an event name."""
     with fault_server() as (_, base_url):
         job = make_job(make_plan(4, 8), base_url, client_config, tmp_path, "/health")
-        events = []
-        with WorkerProcess(write_message(job)) as worker:
-            while line := worker.next_line(60):
+        events, lines = [], queue.SimpleQueue()
+        with WorkerProcess(write_message(job), lines):
+            while line := lines.get(timeout=60)[1]:
                 events.append(json.loads(line)["event"])
     assert events.count("finished") == events.count("started") == 12
     assert events[-1] == "level_done"

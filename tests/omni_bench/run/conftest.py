@@ -122,6 +122,7 @@ class FakeLoad:
         on_event: Callable[[LoadEvent], None],
         is_target_alive: Callable[[], bool] | None = None,
         health_path: str = "/health",
+        workers: int | None = 1,
     ) -> LevelRecording:
         self.levels.append(plan.concurrency)
         spool_dir.mkdir(parents=True, exist_ok=True)
@@ -129,9 +130,7 @@ class FakeLoad:
         warmup = tuple(self._one(planned, plan, spool_dir, on_event, audio) for planned in plan.warmup)
         on_event(WarmupDone(plan.concurrency, len(warmup), 0))
         measured = tuple(self._one(planned, plan, spool_dir, on_event, audio) for planned in plan.measured)
-        return LevelRecording(
-            plan.concurrency, measured, warmup, audio, self.lag, False, self.target_died, plan.concurrency
-        )
+        return LevelRecording(plan.concurrency, measured, warmup, audio, self.lag, False, self.target_died)
 
     def _one(
         self,

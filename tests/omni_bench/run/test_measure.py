@@ -104,7 +104,7 @@ def test_both_texts_are_written_down(answer, tmp_path):
 def test_a_level_of_text_alone(answer, tmp_path):
     empty = tmp_path / "r.pcm"
     empty.write_bytes(b"")
-    recording = LevelRecording(1, (answer("Fine."),), (answer("Warm."),), {"r": empty}, None, False, False, 1)
+    recording = LevelRecording(1, (answer("Fine."),), (answer("Warm."),), {"r": empty}, None, False, False)
     level = measure_level(recording, {recording.timelines[0].prompt_id: PROMPT}, check_signal=True, requested=TEXT)
     assert level.requests[0].faults == () and level.requests[0].audio is None
     assert level.warmup_requests[0].text == "Warm."

@@ -26,7 +26,7 @@ def plan():
 
 def record(plan: LevelPlan, answers) -> LevelRecording:
     audio = {one.request_id: one.audio for one in answers if one.audio is not None}
-    return LevelRecording(plan.concurrency, tuple(one.timeline for one in answers), (), audio, None, False, False, 1)
+    return LevelRecording(plan.concurrency, tuple(one.timeline for one in answers), (), audio, None, False, False)
 
 
 def test_bodies_and_seeds_are_those_of_the_level(plan):

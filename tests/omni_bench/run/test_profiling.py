@@ -35,7 +35,7 @@ def planned(concurrency, count=8, offset=None):
 
 def recording(plan):
     made = tuple(make_timeline(one.request_id, chunks=((10.0, 24000),)) for one in plan.measured)
-    return LevelRecording(plan.concurrency, made, (), {}, None, False, False, plan.concurrency)
+    return LevelRecording(plan.concurrency, made, (), {}, None, False, False)
 
 
 def test_the_shortest_requests_of_the_fullest_level():

@@ -69,7 +69,7 @@ def recording():
         )
         for n in (1, 2, 3, 4)
     ]
-    return LevelRecording(2, tuple(made[1:]), (made[0],), {}, None, False, False, 2)
+    return LevelRecording(2, tuple(made[1:]), (made[0],), {}, None, False, False)
 
 
 def test_the_two_accounts_are_of_the_same_requests():
