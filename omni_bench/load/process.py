@@ -23,8 +23,8 @@ class WorkerProcess:
     """Starts the worker in a session of its own (the terminal's Ctrl-C does not reach it) and gives it ``job``.
 
     ``lines``: where it puts itself with each line of its stdout, b"" at the end; several workers may share one.
-    ``pass_fds``: open files that it inherits. A context manager: on leaving, the worker is gone, killed if need be. Raises
-    OmniBenchError when it cannot be started.
+    ``pass_fds``: open files that it inherits. A context manager: on leaving, the worker is gone, killed if need be.
+    Raises OmniBenchError when it cannot be started.
     """
 
     def __init__(

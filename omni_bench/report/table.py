@@ -199,10 +199,10 @@ def fit_table(run: Mapping[str, Any]) -> str:
 
 
 def lag_table(run: Mapping[str, Any]) -> str:
-    """How late the client's event loop ran in each level."""
+    """How late the client's event loop ran in each level; of several, the latest."""
     headers = (
         level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
-        "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)",
+        "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)", "load processes",
     )  # fmt: skip
     rows = []
     for level in run["levels"]:
@@ -213,6 +213,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
         figures += [fixed(cpu.get(name), 2) for name in ("wait_s", "lag_p99_ms")]
         first = client.get("first_lag_ms") or {}
         figures += [fixed(first.get(name), 2) for name in ("p50", "p90")]
+        figures.append(count(client.get("workers")))
         rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
 

@@ -155,4 +155,5 @@ def _client(lag: LoopLag | None, first: Summary | None, budget_ms: float | None)
         "lag_budget_ms": budget_ms,
         "first_lag_ms": asdict(first) if first is not None else None,
         "cpu_wait": asdict(lag.cpu) if lag.cpu is not None else None,
+        "workers": lag.workers,
     }

@@ -187,7 +187,8 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
     lag = None
     if client is not None:
         cpu = CpuWait(**client["cpu_wait"]) if client.get("cpu_wait") else None
-        lag = LoopLag(client["lag_p50_ms"], client["lag_p99_ms"], client["lag_max_ms"], client["lag_samples"], cpu)
+        figures = (client[f"lag_{name}"] for name in ("p50_ms", "p99_ms", "max_ms", "samples"))
+        lag = LoopLag(*figures, cpu, client.get("workers", 1))
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
 
 

@@ -41,6 +41,8 @@ SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
 """A client process with more open streams than this measures itself."""
 
+MAX_WORKERS = 128
+
 MAX_WORDS = 500
 """Of a random prompt: servers take 4096 characters, as in OpenAI's API."""
 
@@ -100,6 +102,8 @@ def _dataset(dataset: DatasetConfig) -> None:
 
 def _load(load: LoadConfig) -> None:
     choice("load.kind", load.kind, LOAD_KINDS)
+    if load.workers is not None and not 1 <= load.workers <= MAX_WORKERS:
+        raise ConfigError(f"load.workers={load.workers}: 1 to {MAX_WORKERS} processes, or null to let the load decide")
     if load.kind != CLOSED_LOOP:
         validate_open_loop(load)
         return

@@ -5,6 +5,7 @@ import contextlib
 import threading
 from collections import Counter
 
+import psutil
 import pytest
 from aiohttp import web
 from null_server import NullServer, Pace, serving
@@ -106,3 +107,9 @@ def make_plan(client_config):
         return plan
 
     return make
+
+
+@pytest.fixture
+def load_workers():
+    """Call it for the load workers that run."""
+    return lambda: [one for one in psutil.Process().children() if "omni_bench.load.worker" in one.cmdline()]
