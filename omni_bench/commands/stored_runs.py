@@ -8,6 +8,7 @@ from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError, StoreError
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
 from omni_bench.run.progress import RunProgress
+from omni_bench.run.rebuild import rebuild
 from omni_bench.run.rejudge import judge_again, redraw
 
 
@@ -18,7 +19,9 @@ def report_command(runs: Sequence[str]) -> int:
     """
     code = EXIT_OK
     for path in runs:
-        folder, run = redraw(named_run(path).path)
+        folder = named_run(path)
+        was_killed = folder.begun_json.is_file() and not folder.run_json.is_file()
+        folder, run = (rebuild if was_killed else redraw)(folder.path)
         print_summary(run, folder)
         if not run["valid"]:
             code = EXIT_INVALID

@@ -91,6 +91,7 @@ class EventWriter:
             event, path, audio = queued
             if path is not None:
                 try:
+                    path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed the run folder
                     with open(path, "wb") as file:
                         file.writelines(audio)
                 except OSError as error:

@@ -1,6 +1,7 @@
 """The folder of one run: what is in it, how it is written while running, how it is read later.
 
 run.json          the summary and provenance (``run.schema.json``), written once at the end
+begun.json        while a run goes on, or if it was killed: the same without levels
 requests.jsonl    one line a request, appended as it finishes: its timeline and derived facts
 utterances.jsonl  one line a judged utterance: texts, transcript, edits
 warmup.jsonl      one line a warm-up request: its texts and when it was in flight
@@ -19,6 +20,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -87,7 +89,7 @@ class RunFolder:
         """An existing run folder, finished or not; ``path`` may also be its run.json."""
         path = Path(path).absolute()
         folder = cls(path.parent if path.name == "run.json" and path.is_file() else path)
-        if not folder.run_json.is_file() and not folder.requests_jsonl.is_file():
+        if not any(file.is_file() for file in (folder.run_json, folder.requests_jsonl, folder.begun_json)):
             there = folder.path.exists()
             why = "it has neither run.json nor requests.jsonl" if there else "there is no such file or folder"
             raise StoreError(f"{folder.path} is not a run folder: {why}")
@@ -97,6 +99,36 @@ class RunFolder:
     def run_json(self) -> Path:
         """The summary; absent while the run is going on or if it was killed."""
         return self.path / "run.json"
+
+    @property
+    def begun_json(self) -> Path:
+        """The summary of a run that has begun, without levels: all that a killed one can be reported from."""
+        return self.path / "begun.json"
+
+    @property
+    def spool(self) -> Path:
+        """The audio as received, while a run goes on."""
+        return self.path / ".spool"
+
+    def write_begun(self, run: Mapping[str, Any]) -> None:
+        """Write begun.json, in the form of run.json."""
+        validate_run(run, "the run")
+        data = json_bytes(dict(run), "begun.json", indent=2) + b"\n"
+        write_atomically(self.begun_json, lambda path: path.write_bytes(data))
+
+    def read_begun(self) -> dict[str, Any]:
+        """begun.json, checked."""
+        return _read_run(self.begun_json)
+
+    def end(self) -> None:
+        """Remove what only a run needs that goes on; begun.json stays where there is no run.json."""
+        shutil.rmtree(self.spool, ignore_errors=True)
+        if self.run_json.is_file():
+            self.begun_json.unlink(missing_ok=True)
+
+    def claim(self) -> bool:
+        """Claim the folder for this process; False if another one has it, as its run goes on."""
+        return self._claim_it()
 
     @property
     def requests_jsonl(self) -> Path:
@@ -181,15 +213,21 @@ class RunFolder:
 
     def append_request(self, record: Mapping[str, Any]) -> None:
         """Append one finished request; it is on disk when this returns."""
-        if self._requests is None:
-            self._requests = JsonLinesWriter(self.requests_jsonl)
-        self._requests.append(record)
+        self._requests = self._appended(self._requests, self.requests_jsonl, record)
 
     def append_solo(self, record: Mapping[str, Any]) -> None:
         """Append one request that was sent alone; it is on disk when this returns."""
-        if self._solo is None:
-            self._solo = JsonLinesWriter(self.solo_jsonl)
-        self._solo.append(record)
+        self._solo = self._appended(self._solo, self.solo_jsonl, record)
+
+    @staticmethod
+    def _appended(writer: JsonLinesWriter | None, path: Path, record: Mapping[str, Any]) -> JsonLinesWriter:
+        """A file that was removed meanwhile is made anew: what is written to the old one nobody can read."""
+        if writer is not None and not path.exists():
+            writer.close()
+            writer = None
+        writer = writer or JsonLinesWriter(path)
+        writer.append(record)
+        return writer
 
     def close(self) -> None:
         """Close requests.jsonl and solo.jsonl; more than once is fine."""
@@ -270,18 +308,14 @@ class RunFolder:
         """
         if not self.run_json.is_file():
             finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
+            what = "so that there is nothing to report or judge"
+            if self.begun_json.is_file():
+                what = f"omni-bench report {self.path} writes it from what is there"
             raise StoreError(
-                f"{self.path} has no run.json: the run did not finish, so that there is nothing to report or judge; "
+                f"{self.path} has no run.json: the run did not finish, {what}; "
                 f"requests.jsonl holds {finished} finished requests"
             )
-        with os_errors_as_store_errors("read", self.run_json):
-            data = self.run_json.read_bytes()
-        try:
-            run = upgrade(parse_json(data))
-        except (ValueError, RecursionError) as error:
-            raise StoreError(f"{self.run_json} is not JSON: {error}") from error
-        validate_run(run, str(self.run_json))
-        return run
+        return _read_run(self.run_json)
 
     def __enter__(self) -> Self:
         return self
@@ -292,6 +326,17 @@ class RunFolder:
 
     def __del__(self) -> None:
         self.release()
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    with os_errors_as_store_errors("read", path):
+        data = path.read_bytes()
+    try:
+        run = upgrade(parse_json(data))
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is not JSON: {error}") from error
+    validate_run(run, str(path))
+    return run
 
 
 def safe_name(name: str) -> str:

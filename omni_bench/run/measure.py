@@ -64,9 +64,12 @@ def measure_request(
     with_reference: bool = False,
     requested: RequestedModalities = SPEECH,
 ) -> RequestResult:
-    """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError."""
+    """Metrics and audio faults of one request; ``audio``: its payload as received. Raises StoreError.
+
+    A recording that is gone (somebody removed the run folder) leaves the request unchecked, and its times as they are.
+    """
     pcm = None
-    if audio is not None:
+    if audio is not None and audio.exists():
         with os_errors_as_store_errors("read", audio):
             pcm = audio.read_bytes()
     return RequestResult(

@@ -7,7 +7,6 @@ was measured is on disk, marked invalid; then the error goes on to the command l
 from __future__ import annotations
 
 import io
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +16,19 @@ from typing import Any
 
 from rich.console import Console
 
-from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, TargetError
+from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, StoreError, TargetError
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
 from omni_bench.records.config import RunConfig
+from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.records.level import level_title
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
+from omni_bench.run.document import build_run
 from omni_bench.run.expected_pace import with_expected_pace
 from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
 from omni_bench.run.level_result import LevelResult
@@ -47,8 +48,6 @@ from omni_bench.run.write import EndedRun, write_run
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
 from omni_bench.targets.probe import key_of
-
-SPOOL = ".spool"
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,7 @@ def run(
     with RunFolder.create(run_dir) as folder, RunProgress(console, part_of) as progress:
         prepared = prepare(config, run_dir, progress.say)
         session = _Session(config, tuple(command), folder, prepared, progress, started_utc, started)
+        _note_begun(session)
         try:
             # An interrupt takes effect at once in the load phase and while judging; elsewhere
             # (the server stops, files are written) only a second one does.
@@ -128,12 +128,34 @@ def run(
                 if problem is None and signals.received:
                     problem = KeyboardInterrupt()
         finally:
-            shutil.rmtree(folder.path / SPOOL, ignore_errors=True)
+            folder.end()
     if problem is not None:
         raise _with_place(problem, session)
     if not quiet and part_of is None:
         print_summary(document, folder)
     return RunOutcome(run_dir, document)
+
+
+def _note_begun(session: _Session) -> None:
+    """Write down what a report needs if this process is killed: all but the requests, which follow one by one."""
+    session.folder.write_begun(
+        build_run(
+            scenario=session.config.scenario.name,
+            description=session.config.scenario.description,
+            started_utc=session.started_utc,
+            duration_s=None,
+            levels=[],
+            provenance=provenance(
+                session.config,
+                command=session.command,
+                target=target_facts(session.config.target, session.info, session.server_facts),
+                prompts=session.prepared.prompts_facts,
+                judge=None,
+                with_gpus=False,
+            ),
+            reasons=[invalid(Code.INTERRUPTED)],
+        )
+    )
 
 
 def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
@@ -155,6 +177,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.server_facts.before(
                 session.config, session.prepared.prompts, target, session.info, session.progress.say
             )
+            _note_begun(session)  # with what is known of the server now
             session.progress.begin_load(session.prepared.plans)
             if session.config.checks.parity_requests:
                 session.parity = ParityPhase(session.config.checks.parity_requests)
@@ -243,7 +266,7 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
         plan,
         base_url=target.base_url,
         client=config.client,
-        spool_dir=session.folder.path / SPOOL,
+        spool_dir=session.folder.spool,
         on_event=on_event,
         is_target_alive=target.is_alive,
         health_path=config.target.health_path,
@@ -269,6 +292,11 @@ class _Results:
 
 def _results(session: _Session, problem: BaseException | None, signals: HeldBackSignals) -> _Results:
     """Metrics of what was recorded and, if the load phase ran to its end, the judge's verdicts."""
+    if not session.folder.begun_json.exists():
+        problem = problem or StoreError(
+            f"{session.folder.path} was removed while the run went on: what was in memory is written again, without "
+            "the audio that was in the folder"
+        )
     try:
         check_signal = speaks(session.config)
         with_reference = session.config.client.send_reference

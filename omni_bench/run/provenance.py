@@ -51,8 +51,12 @@ def provenance(
     target: dict[str, Any],
     prompts: dict[str, Any],
     judge: dict[str, Any] | None,
+    with_gpus: bool = True,
 ) -> dict[str, Any]:
-    """``provenance`` of run.json. The other arguments are its parts of the same name, as plain types."""
+    """``provenance`` of run.json. The other arguments are its parts of the same name, as plain types.
+
+    ``with_gpus``: of :func:`hardware`.
+    """
     return {
         "command": list(command),
         "harness": harness(),
@@ -60,7 +64,7 @@ def provenance(
         "config": asdict(config),
         "prompts": prompts,
         "judge": judge,
-        "hardware": hardware(),
+        "hardware": hardware(with_gpus),
         "software": software(),
     }
 
@@ -82,14 +86,14 @@ def harness() -> dict[str, Any]:
     return {"version": __version__, "commit": commit or None, "dirty": dirty}
 
 
-def hardware() -> dict[str, Any]:
-    """CPU, memory and visible GPUs of this machine. Initialises CUDA: call it after the load phase."""
+def hardware(with_gpus: bool = True) -> dict[str, Any]:
+    """CPU, memory and visible GPUs of this machine. ``with_gpus`` initialises CUDA: not before the load phase."""
     return {
         "cpu": cpu_model(),
         "cpu_cores": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": _gpus() if may_have_gpu() else [],
-        "cuda": torch_version()["cuda"],
+        "gpus": _gpus() if with_gpus and may_have_gpu() else [],
+        "cuda": torch_version()["cuda"] if with_gpus else None,
     }
 
 

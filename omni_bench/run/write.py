@@ -41,7 +41,7 @@ class EndedRun:
     verdicts: Verdicts | None
     problem: BaseException | None
     started_utc: datetime
-    duration_s: float
+    duration_s: float | None
     provenance: Mapping[str, Any]
     while_judging: bool = False
     recordings: list[LevelRecording] = field(default_factory=list)

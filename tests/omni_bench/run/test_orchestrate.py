@@ -450,7 +450,7 @@ def test_a_second_run_in_the_folder_of_one_that_goes_on_is_refused(config, tmp_p
     def second():
         with pytest.raises(StoreError, match="already holds a run"):
             run(config, tmp_path / "run")
-        refused.append((tmp_path / "run" / orchestrate.SPOOL / "c2-0000.pcm").is_file())
+        refused.append((tmp_path / "run" / ".spool" / "c2-0000.pcm").is_file())
 
     load.after["c2-0000"] = second
     assert run(config, tmp_path / "run").exit_code == 0
