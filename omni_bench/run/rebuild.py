@@ -25,7 +25,8 @@ from omni_bench.run.write import EndedRun, write_run
 def rebuild(path: Path) -> tuple[RunFolder, dict[str, Any]]:
     """Write run.json and the report of a killed run from begun.json, requests.jsonl and the audio in its spool.
 
-    The run is invalid, as one that was interrupted; a request whose audio is not there is unchecked. Raises StoreError, also for a run that still goes on.
+    The run is invalid, as one that was interrupted; a request whose audio is not there is unchecked. Raises StoreError,
+    also for a run that still goes on.
     """
     with RunFolder.open(path) as folder:
         if not folder.claim():
