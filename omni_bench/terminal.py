@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from collections.abc import Iterable
 from typing import TextIO
+
+from omni_bench.foreign_text import visible
 
 MAX_MESSAGE = 8000
 """Characters of an error message; what a person reads of one is far less."""
 _END = 1000
 
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""C0 but tab and line feed, C1, line separators, marks of direction (Unicode's Bidi_Control), half characters."""
-
-
-def visible(text: str) -> str:
-    r"""``text`` with what a terminal would obey, or what turns words around, as escapes (``\u001b``, also JSON's)."""
-    return _ACTIVE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
-
 
 def say(text: object = "", *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print ``text`` to stdout, or to ``file``, at once."""
     print(visible(str(text)), file=file, end=end, flush=True)
+
+
+def say_commands(lines: Iterable[str]) -> None:
+    """Print workflow commands of GitHub Actions, each made by :func:`omni_bench.foreign_text.annotation`."""
+    print("\n".join(lines), flush=True)
 
 
 def say_aside(text: str) -> None:

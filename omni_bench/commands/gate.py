@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
+from omni_bench.foreign_text import annotation
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
 from omni_bench.nightly.gate.junit import render_junit
@@ -24,7 +25,7 @@ from omni_bench.nightly.history.records import Role, StoredRun
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import say, say_error
+from omni_bench.terminal import say_commands, say_error
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
 PLAIN_WIDTH = 180
@@ -69,11 +70,11 @@ def gate_command(
     except OmniBenchError as error:
         say_error(str(error))
         if in_actions(os.environ):
-            say(f"::error title=gate::{str(error).replace('%', '%25')}".replace("\n", "%0A"))
+            say_commands([annotation("error", "gate", str(error))])
         return EXIT_INFRASTRUCTURE
     _print(result, folder)
     if in_actions(os.environ):
-        say("\n".join(annotations(result)))
+        say_commands(annotations(result))
     return result.exit_code
 
 

@@ -22,10 +22,11 @@ from omni_bench.compare.rows import (
 )
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
 from omni_bench.errors import shorten
+from omni_bench.foreign_text import code_block, code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels, short_title
 from omni_bench.records.profile import RunProfile
-from omni_bench.report.format import NA, code_block, code_span, escape_markdown, percent, signed_percent
+from omni_bench.report.format import NA, percent, signed_percent
 from omni_bench.report.profile import before_after_section
 from omni_bench.report.table import markdown_table
 

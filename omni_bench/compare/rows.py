@@ -8,12 +8,12 @@ from omni_bench.compare.headline import pairs_text
 from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark, PairChange
 from omni_bench.compare.stats.accuracy import WerDifference
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
+from omni_bench.foreign_text import code_span
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Part
 from omni_bench.records.level import is_open_loop
 from omni_bench.report.format import (
     NA,
-    code_span,
     count,
     milliseconds,
     number,

@@ -16,10 +16,8 @@ audio/  plots/  server.log  report.md  report.html  wer_evidence.md
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import io
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,6 +26,7 @@ from typing import Any, Self
 import numpy as np
 
 from omni_bench.errors import StoreError
+from omni_bench.foreign_text import safe_name
 from omni_bench.records.convert import plain, structure
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
@@ -35,9 +34,6 @@ from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.schema import validate_run
-
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_MAX_NAME = 80
 
 
 class RunFolder:
@@ -337,11 +333,3 @@ def _read_run(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path} is not JSON: {error}") from error
     validate_run(run, str(path))
     return run
-
-
-def safe_name(name: str) -> str:
-    """``name`` as a file name: unchanged if harmless, otherwise cleaned with a piece of its SHA-256 at the end."""
-    clean = _UNSAFE.sub("_", name).lstrip(".")[:_MAX_NAME]
-    if clean == name and clean:
-        return clean
-    return f"{clean or 'unnamed'}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import shorten
+from omni_bench.foreign_text import visible
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import hardware_name, injected_faults, percent, target_name
@@ -24,7 +25,6 @@ from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate
 from omni_bench.report.utterances import by_damage, score_of
-from omni_bench.terminal import visible
 
 
 class TerminalConsole(Console):

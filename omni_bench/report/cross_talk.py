@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.errors import shorten
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_of, level_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, probability
+from omni_bench.report.format import NA, count, fixed, probability
 from omni_bench.report.table import markdown_table
 from omni_bench.report.utterances import audio_link
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_or_none, level_title
-from omni_bench.report.format import NA, escape_markdown, fixed, percent
+from omni_bench.report.format import NA, fixed, percent
 from omni_bench.report.judge import own_error_line
 from omni_bench.report.table import by_characters
 from omni_bench.report.utterances import alignment_markdown, audio_link, by_damage, score_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,32 +105,6 @@ def count(value: int | None) -> str:
 def pair(first: str, second: str) -> str:
     """Two figures in one cell; one n/a if both are missing."""
     return NA if first == second == NA else f"{first} / {second}"
-
-
-def escape_markdown(text: object) -> str:
-    """``text`` as one line of plain text in markdown: for cells, headings and list items.
-
-    Markup, HTML and table pipes are escaped; line breaks and other control characters become spaces.
-    """
-    plain = "".join(char if char.isprintable() else " " for char in str(text))
-    plain = re.sub(r"([\\`*_{}\[\]|~$])", r"\\\1", " ".join(plain.split()))
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def code_span(text: object) -> str:
-    """``text`` as one line of code that it cannot end, for cells too: a pipe in it becomes a broken bar."""
-    plain = " ".join("".join(char if char.isprintable() else " " for char in str(text)).split()).replace("|", "¦")
-    longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
-    pad = " " if longest else ""
-    fence = "`" * (longest + 1)
-    return f"{fence}{pad}{plain}{pad}{fence}" if plain else ""
-
-
-def code_block(text: str, language: str = "") -> str:
-    """A fenced block that ``text`` cannot end: the fence is longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def server_says(run: Mapping[str, Any], name: str) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_of, level_text, short_title
-from omni_bench.report.format import NA, count, escape_markdown, fixed, percent
+from omni_bench.report.format import NA, count, fixed, percent
 from omni_bench.report.table import by_characters, error_rate, markdown_table
 from omni_bench.report.utterances import audio_link
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import reasons_of
@@ -14,7 +15,6 @@ from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
     UNKNOWN_CPU,
-    escape_markdown,
     fixed,
     hardware_name,
     has_audio,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.load.search import bracket, is_precise, probed
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.probe import limited
 from omni_bench.metrics.slo import SINCE_START, TIMES
 from omni_bench.records.level import Rate, level_of, level_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, has_audio, milliseconds, number
+from omni_bench.report.format import NA, count, fixed, has_audio, milliseconds, number
 from omni_bench.report.table import markdown_table, metric_value
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import Level, level_of, level_or_none, level_text
-from omni_bench.report.format import NA, count, escape_markdown, fixed, number, p_text, percent
+from omni_bench.report.format import NA, count, fixed, number, p_text, percent
 from omni_bench.report.table import error_rate, markdown_table, parity_cell
 
 MISMATCHES = 10

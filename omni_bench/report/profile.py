@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.profile import RunProfile, Stage, Trace
-from omni_bench.report.format import NA, escape_markdown, number, percent, signed_percent
+from omni_bench.report.format import NA, number, percent, signed_percent
 from omni_bench.report.table import markdown_table
 
 NO_CLAIM = (

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from omni_bench.foreign_text import code_block
 from omni_bench.records.config import AsrConfig
-from omni_bench.report.format import code_block
 
 _IMPLIED_KIND = "whisper"
 """The judge that ``omni-bench judge`` takes for a run of asr=none."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from tabulate import tabulate
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import level_of, level_or_none, level_text, short_title
-from omni_bench.report.format import NA, escape_markdown, milliseconds, number, signed
+from omni_bench.report.format import NA, milliseconds, number, signed
 from omni_bench.report.table import level_header, markdown_table
 
 MAX_ROWS = 40

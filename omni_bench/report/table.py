@@ -10,13 +10,13 @@ from tabulate import tabulate
 
 from omni_bench.accuracy.written.normalise import counts_characters
 from omni_bench.errors import AccuracyError
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Metric, Part, Scope, Shown
 from omni_bench.records.level import is_open_loop, level_of
 from omni_bench.report.format import (
     NA,
     count,
-    escape_markdown,
     fixed,
     has_audio,
     has_text,

@@ -8,9 +8,10 @@ from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, alignment
 from omni_bench.errors import shorten
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.convert import structure
 from omni_bench.records.level import level_text
-from omni_bench.report.format import NA, escape_markdown, percent
+from omni_bench.report.format import NA, percent
 from omni_bench.report.table import markdown_table
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from omni_bench.report.format import cpu_name, escape_markdown
+from omni_bench.foreign_text import escape_markdown
+from omni_bench.report.format import cpu_name
 from omni_bench.report.table import markdown_table
 from omni_bench.selftest.cases import CLEAN
 from omni_bench.selftest.matrix import CaseVerdict, SelftestResult

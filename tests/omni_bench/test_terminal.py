@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 import omni_bench
+from omni_bench.foreign_text import visible
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import MAX_MESSAGE, say, say_error, visible
+from omni_bench.terminal import MAX_MESSAGE, say, say_error
 
 HOSTILE = "a\x1b[2Jbc\x9bd\u202ee\u2066f\rg\x7fh\u2028i\ud800"
 SHOWN = r"a\u001b[2Jbc\u009bd\u202ee\u2066f\u000dg\u007fh\u2028i\ud800"

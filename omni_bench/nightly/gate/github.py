@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from omni_bench.foreign_text import annotation, bounded
 from omni_bench.nightly.gate.result import GateResult, Status
 from omni_bench.records.files import os_errors_as_store_errors
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+MAX_SUMMARY_CHARS = 250_000  # of one step; GitHub takes 1 MiB, and a character has up to 4 bytes
 ACTIONS_VARIABLE = "GITHUB_ACTIONS"
 
 
@@ -16,15 +18,15 @@ def annotations(result: GateResult) -> list[str]:
     """Workflow commands: an error for each regression and failure, a warning for what needs a look."""
     lines = []
     for case in result.integrity:
-        lines += [_command("error", f"hard failure, {case.name}", str(reason)) for reason in case.failures]
-        lines += [_command("error", f"not measured, {case.name}", str(reason)) for reason in case.errors]
-        lines += [_command("warning", f"integrity, {case.name}", reason) for reason in case.warnings]
+        lines += [annotation("error", f"hard failure, {case.name}", str(reason)) for reason in case.failures]
+        lines += [annotation("error", f"not measured, {case.name}", str(reason)) for reason in case.errors]
+        lines += [annotation("warning", f"integrity, {case.name}", reason) for reason in case.warnings]
     for one in result.series:
         if one.status is Status.REGRESSION:
-            lines.append(_command("error", f"regression, {one.name}", one.reason))
+            lines.append(annotation("error", f"regression, {one.name}", one.reason))
         elif one.status is not Status.PASS:
-            lines.append(_command("warning", f"{str(one.status).lower()}, {one.name}", one.reason))
-    return lines + [_command("warning", "gate", note) for note in result.notes]
+            lines.append(annotation("warning", f"{str(one.status).lower()}, {one.name}", one.reason))
+    return lines + [annotation("warning", "gate", note) for note in result.notes]
 
 
 def append_summary(text: str, environment: Mapping[str, str]) -> None:
@@ -33,16 +35,9 @@ def append_summary(text: str, environment: Mapping[str, str]) -> None:
     if name:
         path = Path(name)
         with os_errors_as_store_errors("write", path), path.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(bounded(text, MAX_SUMMARY_CHARS) + "\n")
 
 
 def in_actions(environment: Mapping[str, str]) -> bool:
     """Whether annotations are read by anyone."""
     return environment.get(ACTIONS_VARIABLE) == "true"
-
-
-def _command(level: str, title: str, message: str) -> str:
-    """One line that no text can break out of: GitHub decodes these escapes in values and messages."""
-    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
-    text = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return f"::{level} title={name}::{text}"

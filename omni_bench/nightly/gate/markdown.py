@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.table import baseline_line
-from omni_bench.report.format import NA, escape_markdown, number, signed_percent
+from omni_bench.report.format import NA, number, signed_percent
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from omni_bench.foreign_text import visible
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import level_of, short_title
@@ -23,7 +24,6 @@ from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
 from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate, percentile_table
-from omni_bench.terminal import visible
 
 TEMPLATE = Path(__file__).with_name("run.html")
 LOG_BYTES = 16_000

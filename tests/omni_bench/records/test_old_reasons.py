@@ -18,6 +18,7 @@ from omni_bench.compare.ab.order import RunRecord, RunState
 from omni_bench.compare.ab.study import assess
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run, view_of
+from omni_bench.foreign_text import escape_markdown
 from omni_bench.nightly.gate.integrity import check_integrity
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.history.database import History
@@ -28,7 +29,6 @@ from omni_bench.records.invalid_reason import Blame, Code, own_reasons, reasons_
 from omni_bench.records.old_reasons import as_written, recognise, upgrade
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.schema import SCHEMA_VERSION
-from omni_bench.report.format import escape_markdown
 from omni_bench.report.markdown import render_report
 from omni_bench.run.rejudge import redraw
 from omni_bench.run.validity import carried_over, is_excused

@@ -15,7 +15,8 @@ import soundfile
 
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.errors import StoreError
-from omni_bench.records.run_folder import RunFolder, safe_name
+from omni_bench.foreign_text import safe_name
+from omni_bench.records.run_folder import RunFolder
 
 
 @pytest.fixture

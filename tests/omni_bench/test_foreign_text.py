@@ -1,0 +1,69 @@
+"""Text of others where it is shown: nothing of it is obeyed, and it can still be read."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from omni_bench.foreign_text import (
+    annotation,
+    bounded,
+    code_block,
+    code_span,
+    escape_markdown,
+    for_xml,
+    safe_name,
+    visible,
+)
+from omni_bench.terminal import say
+
+EVIL = (
+    "</td></details><script>alert(1)</script><img src=x> | a |\n# HEAD\n::error::boom"
+    "\r\n  ##[group]x\n![i](http://e) `x` ```"
+    "\n~~~ @octocat [/bold] \x1b[2J\x1b]0;t\x07 \u202e %0A <!-- ${{ secrets.X }} \ud800"
+)
+
+
+def test_a_log_of_actions_and_a_terminal_obey_nothing(capsys):
+    say(EVIL)
+    shown = capsys.readouterr().out
+    assert not any(line.lstrip().startswith(("::", "##[")) for line in shown.splitlines())
+    assert "\\u003a:error::boom" in shown and "\\u0023#[group]" in shown
+    assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
+    assert visible("a :: b\n# title") == "a :: b\n# title"  # elsewhere in a line it is nothing
+
+
+def test_an_annotation_is_one_line_of_bounded_length():
+    line = annotation("error", EVIL, EVIL * 100)
+    assert line.startswith("::error title=") and line.count("\n") == 0 and "\x1b" not in line
+    assert len(line) < 8000 and "characters are left out here" in line
+    title = line.partition("title=")[2].partition("::")[0]
+    assert ":" not in title and "," not in title
+
+
+def test_markdown_shows_it_as_words():
+    shown = escape_markdown(EVIL)
+    assert "\n" not in shown and "<" not in shown and "@octocat" not in shown and "&#64;octocat" in shown
+    assert all(shown[at - 1] == "\\" for at, char in enumerate(shown) if char in "|`[]~$*_{}")
+    assert escape_markdown("a@b.example") == "a@b.example"
+    assert code_span("a`|\nb") == "`` a`¦ b ``" and code_block("```\nx").startswith("````\n")
+
+
+def test_xml_can_be_read_back():
+    element = ElementTree.Element("a", message=for_xml(EVIL))
+    assert ElementTree.fromstring(ElementTree.tostring(element)).get("message").startswith("</td>")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "x" * 300, "-\x00", EVIL])
+def test_a_file_name_stays_in_its_folder(name):
+    safe = safe_name(name)
+    assert safe and "/" not in safe and not safe.startswith(".") and len(safe) < 100
+    assert safe_name("c1-0001") == "c1-0001" and safe_name("a/b") != safe_name("a_b")
+
+
+def test_long_text_is_cut_at_a_line_and_says_so():
+    text = "line\n" * 1000
+    cut = bounded(text, 1000)
+    assert len(cut) < 1000 and cut.splitlines()[-1] == f"[... {5000 - cut.rfind('[')} characters are left out here ...]"
+    assert bounded("short", 1000) == "short"
