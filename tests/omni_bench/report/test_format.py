@@ -9,6 +9,7 @@ import run_factory as runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omni_bench import foreign_text
 from omni_bench.report import format as fmt
 from omni_bench.report.format import NA
 
@@ -95,18 +96,18 @@ def test_any_number_is_text_or_na(value):
 
 @given(st.text(max_size=60))
 def test_escaped_text_is_one_line_and_cannot_start_a_cell_or_a_tag(text):
-    escaped = fmt.escape_markdown(text)
+    escaped = foreign_text.escape_markdown(text)
     assert "\n" not in escaped and "<" not in escaped
     assert escaped.count("|") == escaped.count("\\|")
 
 
 def test_escape_examples():
-    assert fmt.escape_markdown("a|b\n<script>*x*_y_`z`") == r"a\|b &lt;script&gt;\*x\*\_y\_\`z\`"
-    assert fmt.escape_markdown(r"trailing \|") == r"trailing \\\|"
+    assert foreign_text.escape_markdown("a|b\n<script>*x*_y_`z`") == r"a\|b &lt;script&gt;\*x\*\_y\_\`z\`"
+    assert foreign_text.escape_markdown(r"trailing \|") == r"trailing \\\|"
 
 
 def test_code_block_cannot_be_ended_by_its_text():
-    block = fmt.code_block("a ``` b", "sh").splitlines()
+    block = foreign_text.code_block("a ``` b", "sh").splitlines()
     assert block[0] == "````sh" and block[-1] == "````"
 
 
