@@ -235,7 +235,7 @@ def run_ours(server: Server, load: Load, habits: Habits | None = None) -> Client
     """
     server.records()
     timelines = our_timelines(server.url, load, load.client(), habits)
-    starts_ns = {timeline.request_id: timeline.started_ns for timeline in timelines}
+    starts_ns = {timeline.wire_id or timeline.request_id: timeline.started_ns for timeline in timelines}
     name = OURS if habits is None else OURS_LIKE if habits == THEIRS else str(habits)
     figures = figures_of(timelines, load.concurrency)
     return ClientRun(name, load.concurrency, load.reference, figures, parts_of(starts_ns, server.records()), timelines)
