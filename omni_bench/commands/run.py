@@ -33,6 +33,7 @@ from omni_bench.run.config.explain import explain
 from omni_bench.terminal import say_aside
 
 PROGRAM = "omni-bench"
+RESUME = "--resume"
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
 
 # At import: a launcher that runs jobs in other processes (joblib, Ray, submitit) imports this
@@ -58,8 +59,11 @@ class JobFailed(OmniBenchError):
 def run_command(arguments: list[str]) -> int:
     """Hand ``arguments`` to Hydra; the exit code of the job, in a multirun that of the first that failed.
 
-    Raises ConfigError for what Hydra cannot compose, StoreError for a ``hydra.run.dir`` that holds a run.
+    ``--resume FOLDER`` goes on with a run instead. Raises ConfigError for what Hydra cannot compose, StoreError for a
+    ``hydra.run.dir`` that holds a run, and what :func:`omni_bench.run.orchestrate.resume` raises.
     """
+    if any(one == RESUME or one.startswith(f"{RESUME}=") for one in arguments):
+        return _resume(arguments)
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
     _refuse_flags(arguments)
@@ -74,6 +78,23 @@ def run_command(arguments: list[str]) -> int:
             # Hydra's argparse, and flags such as --cfg with a package that does not exist.
             return end.code if isinstance(end.code, int) else EXIT_USAGE
     return _exit_codes[-1] if _exit_codes else EXIT_OK
+
+
+def _resume(arguments: list[str]) -> int:
+    """Go on with the run that ``--resume FOLDER`` names; its configuration is its own."""
+    words = [part for one in arguments for part in (one.split("=", 1) if one.startswith(f"{RESUME}=") else [one])]
+    if len(words) != 2 or words[0] != RESUME or not words[1]:
+        raise ConfigError(
+            f"{' '.join(arguments)}: {RESUME} takes the folder of a run and nothing else, as the run goes on with the "
+            f"configuration that it began with: {PROGRAM} run {RESUME} FOLDER"
+        )
+    folder = Path(words[1])
+    if not folder.is_dir():
+        raise ConfigError(f"{RESUME} {folder}: there is no such folder")
+    from omni_bench.run.orchestrate import resume
+
+    with signals_as_interrupt():
+        return resume(folder).exit_code
 
 
 def run_job(composed: DictConfig) -> None:

@@ -45,7 +45,8 @@ class LevelSummary:
     ``scalars``: those of the whole level; both are of the completed requests that are not faulty.
     ``warmup`` is None if it is not known. ``open_loop``: what became of the schedule of an
     open loop, whose ``concurrency`` is a Rate; None in a closed loop. ``first_lag_ms``: how long the first bytes of
-    requests waited in the client; None where nobody measured it.
+    requests waited in the client; None where nobody measured it. ``measured_before``: requests of an attempt that
+    was cut short; a level that has any has no ``scalars``, as nobody knows for how long it was measured.
     """
 
     concurrency: Level
@@ -62,6 +63,7 @@ class LevelSummary:
     scalars: dict[str, float | None]
     open_loop: OpenLoop | None = None
     first_lag_ms: Summary | None = None
+    measured_before: int = 0
 
     def metrics_json(self) -> dict[str, dict[str, Any]]:
         """``metrics`` of run.json: name -> {unit, better, n, mean, std, p50, p90, p95, p99}.
@@ -94,6 +96,7 @@ def summarise_level(
     slo: Slo | None = None,
     arrival: str = "closed_loop",
     max_in_flight: int | None = None,
+    measured_before: int = 0,
 ) -> LevelSummary:
     """Summarise the measured requests of a level.
 
@@ -130,9 +133,14 @@ def summarise_level(
             for metric in summarised()
             if metric.scope is Scope.REQUEST
         },
-        scalars={metric.name: metric.compute(measured) for metric in summarised() if metric.scope is Scope.LEVEL},
+        scalars={
+            metric.name: None if measured_before else metric.compute(measured)
+            for metric in summarised()
+            if metric.scope is Scope.LEVEL
+        },
         open_loop=open_loop,
         first_lag_ms=summarise(lags) if lags else None,
+        measured_before=measured_before,
     )
 
 

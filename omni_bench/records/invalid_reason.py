@@ -28,6 +28,7 @@ _AUDIO = "Listen to the files in audio/; the report lists the requests."
 _PARITY = "Look up the first difference in the report."
 _BUSY = "Free the client's CPU cores or lower the load, then run again."
 _AGAIN = "Run it again."
+_RESUME = "Go on with it: omni-bench run --resume RUN."
 
 
 class Code(StrEnum):
@@ -104,6 +105,13 @@ class Code(StrEnum):
         "the client could not hold its schedule: requests started {p99_ms:.1f} ms late at p99, budget {budget_ms:g} ms",
         _BUSY,
     )
+    IN_PARTS = (
+        "in_parts",
+        Blame.CLIENT,
+        "the level was cut short and gone on with: {before} of {requests} requests were measured before, so that it "
+        "makes no claim of speed",
+        "Measure this level in a new run.",
+    )
     WER = (
         "wer",
         Blame.SERVER,
@@ -171,15 +179,15 @@ class Code(StrEnum):
     BENCH_FAILED = ("bench_failed", Blame.SERVER, "{failed} of {requests} requests failed", "Read the server's log.")
     NONE_COMPLETED = ("none_completed", Blame.SERVER, "no request was completed", "Read the server's log.")
     # of a run
-    INTERRUPTED = ("interrupted", Blame.CLIENT, "the run was interrupted", _AGAIN)
-    INTERRUPTED_ALONE = ("interrupted_alone", Blame.CLIENT, "the run was {what}", _AGAIN)
+    INTERRUPTED = ("interrupted", Blame.CLIENT, "the run was interrupted", _RESUME)
+    INTERRUPTED_ALONE = ("interrupted_alone", Blame.CLIENT, "the run was {what}", _RESUME)
     JUDGING_UNFINISHED = (
         "judging_unfinished",
         Blame.JUDGE,
         "judging did not finish: {why}",
         "Judge the kept audio: omni-bench judge RUN.",
     )
-    NOT_MEASURED = ("not_measured", Blame.CLIENT, "not measured: {levels}", _AGAIN)
+    NOT_MEASURED = ("not_measured", Blame.CLIENT, "not measured: {levels}", _RESUME)
     NO_LEVELS = ("no_levels", Blame.CLIENT, "no level was measured", _AGAIN)
     SERVER_BROKE = ("server_broke", Blame.SERVER, "{message}", "Read the end of the server's log.")
     CLIENT_BROKE = ("client_broke", Blame.CLIENT, "{message}", _AGAIN)
@@ -267,6 +275,12 @@ def nothing_compared(accuracy: Mapping[str, Any] | None) -> tuple[InvalidReason,
 def own_reasons(run: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
     """Why a run.json is invalid, but for the reasons of its levels."""
     return tuple(reason for reason in reasons_of(run) if reason.level is None)
+
+
+def measured_before(level: Mapping[str, Any]) -> int:
+    """How many requests of a level of run.json are of an attempt that was cut short."""
+    counts = (reason.figures.get("before") for reason in reasons_of(level) if reason.code == Code.IN_PARTS)
+    return next((count for count in counts if isinstance(count, int)), 0)
 
 
 def next_steps(reasons: Iterable[InvalidReason]) -> list[str]:

@@ -18,7 +18,8 @@ class LevelRecording:
     same for the warm-up. ``audio``: request id -> file of the payload bytes as received
     (s16le), for each measured request that succeeded (possibly empty) or got some audio
     before it failed. ``lag``: event-loop lag of the measured phase, None if it was never
-    entered. ``interrupted``: the user stopped it; ``target_died``: the server did.
+    entered. ``interrupted``: the user stopped it; ``target_died``: the server did. ``measured_before``: how many of
+    ``timelines`` are of an attempt that was cut short; 0 of a level that was measured in one go.
     """
 
     concurrency: Level
@@ -28,6 +29,7 @@ class LevelRecording:
     lag: LoopLag | None
     interrupted: bool
     target_died: bool
+    measured_before: int = 0
 
 
 def unsent_timeline(planned: PlannedRequest, concurrency: Level, error: RequestError, now_ns: int) -> Timeline:

@@ -10,6 +10,7 @@ solo.jsonl        with the parity check, one line a request sent alone, in the f
 parity.jsonl      and one line a comparison of a request in company with itself alone
 codes.jsonl       and one line a request whose codec codes the server handed out
 profile.json      with a profile, what its traces in profile/ say
+.spool/           while a run goes on, and of one that was cut short: journal.jsonl, and a folder of audio an attempt
 audio/  plots/  server.log  report.md  report.html  wer_evidence.md
 """
 
@@ -55,7 +56,8 @@ class RunFolder:
         with os_errors_as_store_errors("create", folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
             free = folder._claim_it()
-            taken = [file.name for file in (folder.run_json, folder.requests_jsonl) if file.exists()]
+            files = (folder.run_json, folder.requests_jsonl, folder.journal_jsonl)
+            taken = [file.name for file in files if file.exists()]
         if not free:
             taken.append("one that is going on now")
         if taken:
@@ -103,7 +105,7 @@ class RunFolder:
 
     @property
     def spool(self) -> Path:
-        """The audio as received, while a run goes on."""
+        """What a run needs while it goes on, and to be gone on with."""
         return self.path / ".spool"
 
     def write_begun(self, run: Mapping[str, Any]) -> None:
@@ -116,9 +118,10 @@ class RunFolder:
         """begun.json, checked."""
         return _read_run(self.begun_json)
 
-    def end(self) -> None:
+    def end(self, *, keep_spool: bool = False) -> None:
         """Remove what only a run needs that goes on; begun.json stays where there is no run.json."""
-        shutil.rmtree(self.spool, ignore_errors=True)
+        if not keep_spool:
+            shutil.rmtree(self.spool, ignore_errors=True)
         if self.run_json.is_file():
             self.begun_json.unlink(missing_ok=True)
 
@@ -181,6 +184,30 @@ class RunFolder:
     def codes_jsonl(self) -> Path:
         """One line a request whose codes are known; absent if the server handed out none."""
         return self.path / "codes.jsonl"
+
+    @property
+    def journal_jsonl(self) -> Path:
+        """How the run began, and which of its levels have ended."""
+        return self.spool / "journal.jsonl"
+
+    def attempts(self) -> list[Path]:
+        """The folders of audio as received: one for each time that the run was begun or gone on with."""
+        return sorted((path for path in self.spool.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name))
+
+    def spooled(self, request_id: str, size: int) -> Path | None:
+        """The payload of a request as received, if all ``size`` bytes of it are there.
+
+        An attempt that was killed may still be writing its own.
+        """
+        for attempt in reversed(self.attempts()):
+            path = attempt / f"{request_id}.pcm"
+            if path.is_file() and path.stat().st_size == size:
+                return path
+        return None
+
+    def next_attempt(self) -> Path:
+        """Where the audio of the attempt that begins now goes: a load worker that was orphaned writes elsewhere."""
+        return self.spool / str(len(self.attempts()) + 1)
 
     @property
     def server_log(self) -> Path:

@@ -60,6 +60,7 @@ class LevelResult:
 
     ``expected_pace``: of its voice, None if that is not to be looked at. ``warmup`` is None in runs of schema 1.0,
     which did not store it; ``warmup_requests`` is empty before 1.2.
+    ``measured_before``: as of :class:`.LevelRecording`.
     """
 
     concurrency: Level
@@ -68,6 +69,7 @@ class LevelResult:
     warmup: Warmup | None = None
     warmup_requests: tuple[WarmupRequest, ...] = ()
     expected_pace: ExpectedPace | None = None
+    measured_before: int = 0
 
     @property
     def sample_rate_hz(self) -> int | None:
@@ -114,4 +116,5 @@ class LevelResult:
             slo=slo,
             arrival=arrival,
             max_in_flight=max_in_flight,
+            measured_before=self.measured_before,
         )

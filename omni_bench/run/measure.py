@@ -53,7 +53,9 @@ def measure_level(
     if check_signal:
         requests = with_signal_faults(requests)
     warmup = warmup_requests(recording.warmup, prompts, with_reference=with_reference)
-    return LevelResult(recording.concurrency, requests, recording.lag, Warmup.of(recording.warmup), warmup)
+    went = Warmup.of(recording.warmup)
+    before = recording.measured_before
+    return LevelResult(recording.concurrency, requests, recording.lag, went, warmup, measured_before=before)
 
 
 def measure_request(

@@ -6,7 +6,9 @@ was measured is on disk, marked invalid; then the error goes on to the command l
 
 from __future__ import annotations
 
+import contextlib
 import io
+import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from omni_bench.errors import EXIT_INVALID, EXIT_OK, OmniBenchError, StoreError, TargetError
+from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError, OmniBenchError, StoreError, TargetError
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
@@ -30,6 +32,7 @@ from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
 from omni_bench.run.document import build_run
 from omni_bench.run.expected_pace import with_expected_pace
+from omni_bench.run.journal import Earlier, Journal, begun, keep_finished, read_earlier
 from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
@@ -74,6 +77,9 @@ class _Session:
     progress: RunProgress
     started_utc: datetime
     started: float
+    journal: Journal
+    attempt: Path
+    earlier: Earlier = field(default_factory=Earlier)
     info: TargetInfo | None = None
     levels_started: list[LevelPlan] = field(default_factory=list)
     recordings: list[LevelRecording] = field(default_factory=list)
@@ -114,24 +120,17 @@ def run(
     """
     started_utc, started = datetime.now(UTC), time.monotonic()
     console = Console(file=io.StringIO()) if quiet else None
+    resumable = not quiet and part_of is None  # what it is part of does a run that was cut short again
     with RunFolder.create(run_dir) as folder, RunProgress(console, part_of) as progress:
         prepared = prepare(config, run_dir, progress.say)
-        session = _Session(config, tuple(command), folder, prepared, progress, started_utc, started)
+        journal = Journal(folder)
+        session = _Session(
+            config, tuple(command), folder, prepared, progress, started_utc, started, journal, folder.next_attempt()
+        )
         _note_begun(session)
-        try:
-            # An interrupt takes effect at once in the load phase and while judging; elsewhere
-            # (the server stops, files are written) only a second one does.
-            with held_back_signals() as signals:
-                results = _results(session, _load_phase(session, signals), signals)
-                document = _write_down(session, results)
-                problem = results.problem
-                if problem is None and signals.received:
-                    problem = KeyboardInterrupt()
-        finally:
-            folder.end()
-    if problem is not None:
-        raise _with_place(problem, session)
-    if not quiet and part_of is None:
+        journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
+        document = _to_the_end(session, resumable=resumable)
+    if resumable:
         print_summary(document, folder)
     return RunOutcome(run_dir, document)
 
@@ -148,7 +147,7 @@ def _note_begun(session: _Session) -> None:
             provenance=provenance(
                 session.config,
                 command=session.command,
-                target=target_facts(session.config.target, session.info, session.server_facts),
+                target=_target_facts(session),
                 prompts=session.prepared.prompts_facts,
                 judge=None,
                 with_gpus=False,
@@ -156,6 +155,78 @@ def _note_begun(session: _Session) -> None:
             reasons=[invalid(Code.INTERRUPTED)],
         )
     )
+
+
+def resume(run_dir: Path) -> RunOutcome:
+    """Go on with a run that was killed or interrupted, as it began, and print the summary.
+
+    Levels that ended are kept. Of the level that had begun what is missing is sent, and it makes no claim of speed; a
+    begun level of an open loop is measured anew. Raises ConfigError for a run that cannot be gone on with, and as
+    :func:`run` does.
+    """
+    started = time.monotonic()
+    with _claimed(run_dir) as folder, RunProgress() as progress:
+        earlier = read_earlier(folder)
+        first = earlier.run
+        assert first is not None
+        with _in_directory(first.directory):
+            prepared = prepare(first.config, folder.path, progress.say)
+            earlier.check(prepared.prompts_facts["sha256"])
+            keep_finished(folder, earlier)
+            session = _Session(
+                config=first.config,
+                command=first.command,
+                folder=folder,
+                prepared=prepared,
+                progress=progress,
+                started_utc=datetime.fromisoformat(first.started_utc),
+                started=started,
+                journal=Journal(folder),
+                attempt=folder.next_attempt(),
+                earlier=earlier,
+            )
+            _note_begun(session)
+            folder.run_json.unlink(missing_ok=True)
+            session.finished = sum(one.ok for one in earlier.timelines.values() if earlier.is_kept(one))
+            progress.say(f"going on with {folder.path}: {session.finished} finished requests are kept")
+            document = _to_the_end(session, resumable=True)
+    print_summary(document, folder)
+    return RunOutcome(folder.path, document)
+
+
+def _claimed(run_dir: Path) -> RunFolder:
+    folder = RunFolder(run_dir.absolute())
+    if not folder.claim():
+        raise StoreError(f"the run in {folder.path} goes on in another process; wait for it, or end it")
+    return folder
+
+
+def _in_directory(path: str) -> contextlib.AbstractContextManager[None]:
+    if not Path(path).is_dir():
+        raise ConfigError(f"the run was begun in {path}, which is gone: its relative paths would lead elsewhere")
+    return contextlib.chdir(path)
+
+
+def _to_the_end(session: _Session, *, resumable: bool) -> dict[str, Any]:
+    """All but the preparation; run.json. What the run needs to be gone on with stays if anything cut it short."""
+    keep = resumable
+    try:
+        # An interrupt takes effect at once in the load phase and while judging; elsewhere
+        # (the server stops, files are written) only a second one does.
+        with held_back_signals() as signals:
+            problem = _stored_load(session) if session.earlier.load_ended else _load_phase(session, signals)
+            results = _results(session, problem, signals)
+            document = _write_down(session, results)
+            problem = results.problem
+            if problem is None and signals.received:
+                problem = KeyboardInterrupt()
+        keep = keep and problem is not None
+    finally:
+        session.journal.close()
+        session.folder.end(keep_spool=keep)
+    if problem is not None:
+        raise _with_place(problem, session, resumable=resumable)
+    return document
 
 
 def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
@@ -177,15 +248,19 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.server_facts.before(
                 session.config, session.prepared.prompts, target, session.info, session.progress.say
             )
+            facts = target_facts(config.target, session.info, session.server_facts)
+            session.earlier.check_server(facts)
+            session.journal.server(facts)
             _note_begun(session)  # with what is known of the server now
             session.progress.begin_load(session.prepared.plans)
-            if session.config.checks.parity_requests:
-                session.parity = ParityPhase(session.config.checks.parity_requests)
+            session.parity = _parity_phase(session)
             for plan in _plans(session):
                 _run_one_level(session, plan, target)
             session.server_facts.after(session.progress.say)
             _run_alone(session, target)
             _profile(session, target, session.info)
+            facts = target_facts(config.target, session.info, session.server_facts)
+            session.journal.server(facts, load_ended=True)
     except BaseException as error:
         if isinstance(error, (LevelInterrupted, LevelBroken)):
             session.recordings.append(error.recording)
@@ -203,6 +278,27 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     return problem
 
 
+def _stored_load(session: _Session) -> BaseException | None:
+    """The load phase of a run that was cut short after it: everything is on disk, and no server is needed."""
+    earlier, parity = session.earlier, _parity_phase(session)
+    for plan in _plans(session):
+        session.levels_started.append(plan)
+        session.recordings.append(earlier.drive(plan, _nothing) if (kept := earlier.ended(plan)) is None else kept)
+    for level in parity.plan(session.levels_started, session.recordings) if parity is not None else ():
+        parity.solos[level.concurrency] = earlier.drive(level.plan, _nothing)
+    session.parity = parity
+    return None
+
+
+def _nothing(plan: LevelPlan) -> LevelRecording:
+    raise StoreError(f"requests of {level_title(plan.concurrency)} are missing, though its load has ended")
+
+
+def _parity_phase(session: _Session) -> ParityPhase | None:
+    requests = session.config.checks.parity_requests
+    return ParityPhase(requests) if requests else None
+
+
 def _plans(session: _Session) -> Iterable[LevelPlan]:
     """The levels one after another; in a rate search each depends on the recordings of those before."""
     prepared = session.prepared
@@ -214,14 +310,24 @@ def _plans(session: _Session) -> Iterable[LevelPlan]:
 
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
-    session.progress.begin_level(plan)
     session.levels_started.append(plan)
+    kept = session.earlier.ended(plan)
+    if kept is not None:
+        session.recordings.append(kept)
+        return
+    session.progress.begin_level(session.earlier.missing(plan))
+    session.recordings.append(session.earlier.drive(plan, lambda left: _drive_level(session, left, target)))
+    _check_target(session.recordings[-1], target, f"during {level_title(plan.concurrency)}")
+    session.journal.level(session.recordings[-1])
+
+
+def _drive_level(session: _Session, plan: LevelPlan, target: Target) -> LevelRecording:
     recording = _drive(session, plan, target, session.on_event)
-    session.recordings.append(recording)
-    _check_target(recording, target, f"during {level_title(plan.concurrency)}")
-    session.server_facts.after_level(recording)
-    if session.parity is not None:
-        keep_codes(session.parity, target.base_url, recording)
+    if not recording.target_died and target.is_alive():
+        session.server_facts.after_level(recording)
+        if session.parity is not None:
+            keep_codes(session.parity, target.base_url, recording)
+    return recording
 
 
 def _run_alone(session: _Session, target: Target) -> None:
@@ -234,7 +340,7 @@ def _run_alone(session: _Session, target: Target) -> None:
         session.recordings,
         base_url=target.base_url,
         begin=session.progress.begin_alone,
-        drive=lambda plan: _drive(session, plan, target, session.on_alone),
+        drive=lambda plan: session.earlier.drive(plan, lambda left: _drive(session, left, target, session.on_alone)),
         check_target=lambda recording: _check_target(recording, target, WHILE_ALONE),
     )
 
@@ -266,7 +372,7 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
         plan,
         base_url=target.base_url,
         client=config.client,
-        spool_dir=session.folder.spool,
+        spool_dir=session.attempt,
         on_event=on_event,
         is_target_alive=target.is_alive,
         health_path=config.target.health_path,
@@ -355,11 +461,11 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 parity=results.parity,
                 planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
-                duration_s=time.monotonic() - session.started,
+                duration_s=time.monotonic() - session.started if session.earlier.run is None else None,
                 provenance=provenance(
                     session.config,
                     command=session.command,
-                    target=target_facts(session.config.target, session.info, session.server_facts),
+                    target=_target_facts(session),
                     prompts=session.prepared.prompts_facts,
                     judge=judge_facts(
                         judge,
@@ -379,8 +485,16 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
         raise
 
 
-def _with_place(problem: BaseException, session: _Session) -> BaseException:
+def _target_facts(session: _Session) -> dict[str, Any]:
+    if session.info is None and session.earlier.server is not None:
+        return dict(session.earlier.server)
+    return target_facts(session.config.target, session.info, session.server_facts)
+
+
+def _with_place(problem: BaseException, session: _Session, *, resumable: bool = False) -> BaseException:
     """The problem as it should reach the user: an interrupt says what it left behind."""
     if isinstance(problem, KeyboardInterrupt):
-        return KeyboardInterrupt(f"{session.finished} finished requests are in {session.folder.path}")
+        place = session.folder.path
+        how = f"; go on with: omni-bench run --resume {shlex.quote(str(place))}" if resumable else ""
+        return KeyboardInterrupt(f"{session.finished} finished requests are in {place}{how}")
     return problem

@@ -40,8 +40,8 @@ def rebuild(path: Path) -> tuple[RunFolder, dict[str, Any]]:
             text = record.get("prompt_text") or record["text"]
             prompt = Prompt(timeline.prompt_id, text, record.get("ref_text"), None, record["language"])
             prompts[prompt.id] = prompt
-            audio = folder.spool / f"{timeline.request_id}.pcm"
-            one = measure_request(timeline, prompt, audio if audio.is_file() else None, requested=requested)
+            audio = folder.spooled(timeline.request_id, timeline.audio_bytes)
+            one = measure_request(timeline, prompt, audio, requested=requested)
             by_level.setdefault(timeline.concurrency, []).append(one)
         levels = [
             with_expected_pace(
@@ -65,5 +65,5 @@ def rebuild(path: Path) -> tuple[RunFolder, dict[str, Any]]:
             planned=planned,
         )
         document = write_run(outcome)
-        folder.end()
+        folder.end(keep_spool=True)  # the run can still be gone on with
     return folder, document

@@ -16,6 +16,7 @@ from omni_bench.metrics.pace import ExpectedPace
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.convert import expect, structure
 from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.invalid_reason import measured_before
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import CpuWait, LoopLag
@@ -110,7 +111,8 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
                 f"run.json says {level['requests']}"
             )
         before = tuple(request for request in warmup if request.concurrency == key)
-        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before, _pace_from(level)))
+        in_parts = measured_before(level)
+        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before, _pace_from(level), in_parts))
     return levels
 
 

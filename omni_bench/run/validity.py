@@ -75,6 +75,8 @@ def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
     requests, faulty, warmup = summary.requests, summary.faulty, summary.warmup
     if requests == 0:
         yield invalid(Code.NO_REQUESTS)
+    if summary.measured_before:
+        yield invalid(Code.IN_PARTS, before=summary.measured_before, requests=requests)
     short = summary.errors.get("client_shortage", 0)
     if summary.failed > short:
         others = {kind: count for kind, count in summary.errors.items() if kind != "client_shortage"}

@@ -267,7 +267,7 @@ def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch, s
     assert not document["valid"] and said(document)[0] == "the run was interrupted"
     assert len(lines(tmp_path / "run")) == 6
     assert len(list((tmp_path / "run").glob("audio/*"))) == (0 if save_audio == "none" else 5)
-    assert not (tmp_path / "run" / ".spool").exists()
+    assert (tmp_path / "run" / ".spool" / "journal.jsonl").is_file(), "it can be gone on with"
 
 
 def press_ctrl_c(times: int = 1) -> None:
@@ -450,7 +450,7 @@ def test_a_second_run_in_the_folder_of_one_that_goes_on_is_refused(config, tmp_p
     def second():
         with pytest.raises(StoreError, match="already holds a run"):
             run(config, tmp_path / "run")
-        refused.append((tmp_path / "run" / ".spool" / "c2-0000.pcm").is_file())
+        refused.append((tmp_path / "run" / ".spool" / "1" / "c2-0000.pcm").is_file())
 
     load.after["c2-0000"] = second
     assert run(config, tmp_path / "run").exit_code == 0

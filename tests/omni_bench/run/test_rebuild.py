@@ -24,7 +24,7 @@ class Killed(BaseException):
 def test_a_killed_run_is_reported_from_what_is_there(config, tmp_path, target, load, monkeypatch, capsys):
     folder = tmp_path / "run"
     with monkeypatch.context() as killing:
-        killing.setattr(RunFolder, "end", lambda self: None)
+        killing.setattr(RunFolder, "end", lambda self, **_: None)
 
         def kill(*_: object) -> None:
             raise Killed
@@ -46,7 +46,7 @@ def test_a_killed_run_is_reported_from_what_is_there(config, tmp_path, target, l
     assert sum(level["requests"] for level in document["levels"]) == seen > 0
     assert document["levels"][0]["metrics"]["ttfa_ms"]["n"] > 0  # it needs the audio
     assert list(folder.glob("audio/*.wav")) and (folder / "report.md").is_file()
-    assert not (folder / "begun.json").exists() and not (folder / ".spool").exists()
+    assert not (folder / "begun.json").exists() and (folder / ".spool").exists(), "it can be gone on with"
     assert report_command([str(folder)]) == EXIT_INVALID  # as any other run
 
 
