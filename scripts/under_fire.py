@@ -118,13 +118,14 @@ class Run:
         words = [
             "scenario=smoke", f"load.concurrency={list(LEVELS)}".replace(" ", ""), f"hydra.run.dir={self.folder}",
             f"load.requests_per_level={REQUESTS}", "load.requests_per_slot=1", "load.warmup_per_slot=1",
-            "load.lag_budget_ms=null", "output.plots=false",
+            "load.lag_budget_ms=10000", "dataset=random", "dataset.min_words=1", "dataset.max_words=2",
+            "output.plots=false",
         ]  # fmt: skip
         words += [] if self.kill.judge else ["asr=none"]
         words += [f"checks.parity_requests={SOLOS}"] if self.kill.phase == ALONE else []
         if self.kill.process != REFERENCE:
             command = f"{shlex.quote(sys.executable)} {shlex.quote(str(SPEECH))} {{port}} 0.1"
-            words += ["target=command", f"target.command='{command}'", "client.model=tone", "asr.wer_limit=10"]
+            words += ["target=command", f"target.command='{command}'", "client.model=tone"]
         return words
 
     def _start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -184,8 +185,8 @@ class Run:
             process.wait()
             return [f"{what} did not end within {END_S:g} s"]
         problems = ["a traceback"] if "Traceback" in self._said() or "internal error" in self._said() else []
-        if what == "--resume" and process.returncode not in (0, 1):
-            problems.append(f"--resume ended with exit code {process.returncode}")
+        if process.returncode == 2 or (what == "--resume" and process.returncode not in (0, 1)):
+            problems.append(f"{what} ended with exit code {process.returncode}")
         return problems
 
     def _left(self) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import time
 from pathlib import Path
 
 import psutil
@@ -64,11 +63,10 @@ class CommandTarget:
             guarded=True,
             advice=self._server.advice if self._server else None,
         )
-        launched_at = time.time()
         try:
             self._process.launch()
             startup_s = self._process.wait_until_ready(self._unready, config.startup_timeout_s)
-            _refuse_stranger(port, self._process.pid, launched_at)
+            _refuse_stranger(port, self._process.pid)
         except BaseException:
             self.stop()
             raise
@@ -130,11 +128,11 @@ class CommandTarget:
             say_aside(f"warning: the server is stopped, but since its launch came to stay: {listed}")
 
 
-def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
+def _refuse_stranger(port: int, pid: int | None) -> None:
     """Raise TargetError if a server from before the launch has taken the port meanwhile and answers in our place.
 
-    A process that the command had another program start (a container) is younger than the launch, and fine; what the
-    system does not let us see is believed.
+    ``pid``: of the launch. A process that the command had another program start (a container) is younger than the
+    launch, and fine; what the system does not let us see is believed.
     """
     try:
         connections = psutil.net_connections(kind="tcp")
@@ -146,7 +144,7 @@ def _refuse_stranger(port: int, pid: int | None, launched_at: float) -> None:
         try:
             process = psutil.Process(one.pid)
             own = os.getpgid(one.pid) == pid
-            older, name = process.create_time() < launched_at, process.name()
+            older, name = process.create_time() < psutil.Process(pid).create_time(), process.name()
         except (psutil.Error, OSError):
             continue
         if older and not own:

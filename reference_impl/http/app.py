@@ -27,7 +27,7 @@ from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS, PR
 
 log = logging.getLogger("reference_impl.http.server")
 
-KEEPALIVE_TIMEOUT_S = 3600.0  # a load client's pool may rest between two levels
+KEEPALIVE_TIMEOUT_S = 75.0  # of a connection at rest, and of one whose request head does not come
 # For the counts only: the first is never sent, and the second was announced as a 200.
 CLIENT_CLOSED_REQUEST = 499
 BROKEN_OFF = 500

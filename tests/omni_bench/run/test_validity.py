@@ -176,7 +176,7 @@ def test_the_table_of_codes():
         assert code.next_step.endswith(".") and len(code.next_step) <= 80, code
     later = InvalidReason("only_a_later_version_knows", "server", "text", {"n": 1}, "concurrency 2")
     assert InvalidReason.from_json(later.to_json()) == later and str(later) == "concurrency 2: text"
-    assert next_steps([later, invalid(Code.INTERRUPTED), invalid(Code.NO_LEVELS)]) == [Code.INTERRUPTED.next_step]
+    assert next_steps([later, invalid(Code.CLIENT_LAG_UNKNOWN), invalid(Code.NO_LEVELS)]) == [Code.NO_LEVELS.next_step]
 
 
 def test_invalid_without_a_reason_is_still_invalid():
