@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from omni_bench.commands.cli import main
 from omni_bench.commands.run import JobFailed, run_command
-from omni_bench.errors import StoreError, TargetError
+from omni_bench.errors import ConfigError, StoreError, TargetError
 from omni_bench.run import orchestrate
 from omni_bench.run.config.compose import compose
 
@@ -77,6 +77,18 @@ def test_the_help_shows_commands_groups_and_examples(capsys):
         "asr.wer_limit=0.15 ",
     ):
         assert expected in out
+
+
+@pytest.mark.parametrize(
+    "words", [["--resume"], ["--resume="], ["--resume", "a", "x=1"], ["x=1", "--resume", "a"]]
+)
+def test_resume_takes_a_folder_alone(words, tmp_path):
+    with pytest.raises(ConfigError, match="takes the folder of a run and nothing else"):
+        run_command(words)
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        run_command(["--resume", "nowhere"])
+    with pytest.raises(ConfigError, match=r"it has no \.spool/journal\.jsonl"):
+        run_command([f"--resume={tmp_path}"])
 
 
 @pytest.mark.parametrize("what", ["searchpath", "defaults", "config", "plugins"])
