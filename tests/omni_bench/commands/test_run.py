@@ -79,9 +79,7 @@ def test_the_help_shows_commands_groups_and_examples(capsys):
         assert expected in out
 
 
-@pytest.mark.parametrize(
-    "words", [["--resume"], ["--resume="], ["--resume", "a", "x=1"], ["x=1", "--resume", "a"]]
-)
+@pytest.mark.parametrize("words", [["--resume"], ["--resume="], ["--resume", "a", "x=1"], ["x=1", "--resume", "a"]])
 def test_resume_takes_a_folder_alone(words, tmp_path):
     with pytest.raises(ConfigError, match="takes the folder of a run and nothing else"):
         run_command(words)
