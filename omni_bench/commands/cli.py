@@ -116,6 +116,10 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             from omni_bench.commands.doctor import doctor_command
 
             return doctor_command(parsed.overrides)
+        case "calibrate":
+            from omni_bench.commands.calibrate import calibrate_command
+
+            return calibrate_command(parsed.overrides)
         case "voice":
             from omni_bench.commands.voice import voice_command
 
@@ -282,6 +286,14 @@ def build_parser() -> argparse.ArgumentParser:
         "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
     )
     doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
+    calibrate = _add(
+        commands,
+        "calibrate",
+        "what this machine's client adds to a TTFP, at each concurrency of a run; later runs print it",
+        "calibrate scenario=qwen3_tts",
+        "calibrate load.concurrency=[1,32,512]",
+    )
+    calibrate.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to calibrate for, as for `run`")
     voice = _add(
         commands, "voice", "write the small voice as a checkpoint for other Qwen3-TTS servers", "voice my_voice"
     )
@@ -320,7 +332,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-SUBCOMMANDS = ("ab", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
+SUBCOMMANDS = ("ab", "calibrate", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
 SUBCOMMANDS += ("selftest", "serve", "voice")
 
 

@@ -66,9 +66,7 @@ class EventWriter:
 
     The audio of a request is in its file before its end is told, so that whoever hears of it finds the audio, and
     none of it is held longer. A finished request is sent at once and whole, so that a killed run keeps it. Its JSON is
-    made during the measured phase, under the interpreter lock: some 0.02 ms for 10 reads and 0.2 ms for 500
-    (``benchmarks/client_overhead.py`` of commit 27d997a), far below the sampler's own resolution of 1 ms or the lag
-    budget.
+    made during the measured phase, under the interpreter lock, in microseconds.
     """
 
     def __init__(self, file_descriptor: int) -> None:

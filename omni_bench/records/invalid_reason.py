@@ -99,6 +99,13 @@ class Code(StrEnum):
         "budget {budget_ms:g} ms",
         _BUSY,
     )
+    TTFP_UNDER_BIAS = (
+        "ttfp_under_bias",
+        Blame.CLIENT,
+        "the median TTFP of {ttfp_ms:.2f} ms is not above what this client may add to it, {bias_ms:.2f} ms (p99 at "
+        "{concurrency} streams by omni-bench calibrate): it says nothing about the server",
+        "Give the client more cores, or load.workers; calibrate and run again.",
+    )
     CLIENT_LATE = (
         "client_late",
         Blame.CLIENT,

@@ -71,11 +71,25 @@ class CpuWait:
 
 
 @dataclass(frozen=True)
+class TtfpBias:
+    """How late the client stamped first audio that a server of known send times sent, over ``requests`` requests.
+
+    ``concurrency`` streams in ``workers`` processes; see :mod:`omni_bench.run.calibration`.
+    """
+
+    p50_ms: float
+    p99_ms: float
+    concurrency: int
+    workers: int
+    requests: int
+
+
+@dataclass(frozen=True)
 class LoopLag:
     """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on.
 
-    ``workers``: how many processes drove the level; the lag is of the one that lagged most.
-    ``cpu``: None where the system does not tell how long a thread waits for a CPU.
+    ``workers``: how many processes drove the level; the lag is of the one that lagged most. ``cpu``: None where the
+    system does not tell how long a thread waits for a CPU. ``bias``: None without a calibration.
     """
 
     p50_ms: float
@@ -84,3 +98,4 @@ class LoopLag:
     samples: int
     cpu: CpuWait | None = None
     workers: int = 1
+    bias: TtfpBias | None = None

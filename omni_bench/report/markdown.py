@@ -181,6 +181,12 @@ def legend(run: Mapping[str, Any]) -> str:
         notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
     if (line := slo_line(run)) is not None:
         notes.append(escape_markdown(line))
+    if bounds := [
+        f"{fixed(bias['p99_ms'], 2)} at {short_title(level_of(level))}"
+        for level in run["levels"]
+        if (bias := (level["client"] or {}).get("ttfp_bias"))
+    ]:
+        notes.append(f"The client's own part of TTFP, not subtracted, p99 in ms: {', '.join(bounds)}.")
     checks = (metric for metric in shown_metrics(run) if metric.scope is Scope.CHECK)
     notes += [f"{metric.short}: {metric.legend}." for metric in checks if metric.legend]
     for level in run["levels"]:
@@ -264,7 +270,8 @@ def _lag(run: Mapping[str, Any]) -> str | None:
     note = (
         "How late the client's event loop ran while it measured; no time in this report is more exact than that. "
         "First bytes: how long the first audio or text of a request may have waited in the client before it was "
-        "read, at most."
+        "read, at most. TTFP bias: what the client adds to a TTFP, from a server's write on, as `omni-bench calibrate` "
+        f"measured it on that machine; {NA}: it did not."
     )
     return f"{lag_table(run)}\n\n{note}"
 

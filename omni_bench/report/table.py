@@ -203,6 +203,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
     headers = (
         level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
         "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)", "load processes",
+        "TTFP bias p50 (ms)", "p99 (ms)",
     )  # fmt: skip
     rows = []
     for level in run["levels"]:
@@ -214,6 +215,8 @@ def lag_table(run: Mapping[str, Any]) -> str:
         first = client.get("first_lag_ms") or {}
         figures += [fixed(first.get(name), 2) for name in ("p50", "p90")]
         figures.append(count(client.get("workers")))
+        bias = client.get("ttfp_bias") or {}
+        figures += [fixed(bias.get(f"{name}_ms"), 2) for name in ("p50", "p99")]
         rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
 

@@ -30,6 +30,7 @@ from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
+from omni_bench.run.calibration import with_bias
 from omni_bench.run.document import build_run
 from omni_bench.run.expected_pace import with_expected_pace
 from omni_bench.run.journal import Earlier, Journal, begun, keep_finished, read_earlier
@@ -322,7 +323,7 @@ def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
 
 
 def _drive_level(session: _Session, plan: LevelPlan, target: Target) -> LevelRecording:
-    recording = _drive(session, plan, target, session.on_event)
+    recording = with_bias(_drive(session, plan, target, session.on_event), session.config.client.kind)
     if not recording.target_died and target.is_alive():
         session.server_facts.after_level(recording)
         if session.parity is not None:

@@ -99,6 +99,8 @@ def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[I
         yield client_lag(lag, budget_ms)
     if budget_ms is not None and (first := first_lag(summary, budget_ms)) is not None:
         yield first
+    if (under := under_bias(summary)) is not None:
+        yield under
     if summary.open_loop is not None and (late := client_late(summary.open_loop, budget_ms)) is not None:
         yield late
 
@@ -110,6 +112,14 @@ def first_lag(summary: LevelSummary, budget_ms: float) -> InvalidReason | None:
     if not names or getattr(found, names[0]) <= budget_ms:
         return None
     return invalid(Code.CLIENT_LAG_FIRST, lag_ms=getattr(found, names[0]), percentile=names[0], budget_ms=budget_ms)
+
+
+def under_bias(summary: LevelSummary) -> InvalidReason | None:
+    """Why the TTFP of a level makes no claim: the client's own part of it, as calibrated, may be all of it."""
+    bias, found = summary.lag.bias if summary.lag is not None else None, summary.distributions.get("ttfp_ms")
+    if bias is None or found is None or found.p50 is None or found.p50 > bias.p99_ms:
+        return None
+    return invalid(Code.TTFP_UNDER_BIAS, ttfp_ms=found.p50, bias_ms=bias.p99_ms, concurrency=bias.concurrency)
 
 
 def rate_facts(level: LevelResult, pace: LevelPace | None) -> InvalidReason | None:

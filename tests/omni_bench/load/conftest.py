@@ -8,11 +8,11 @@ from collections import Counter
 import psutil
 import pytest
 from aiohttp import web
-from null_server import NullServer, Pace, serving
 
 from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
+from omni_bench.targets.null_server import NullServer, Pace, serving
 
 
 class FaultServer(NullServer):

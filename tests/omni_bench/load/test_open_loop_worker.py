@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from null_server import Pace
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.plan import plan_levels, size_load
@@ -17,6 +16,7 @@ from omni_bench.records.config import LoadConfig
 from omni_bench.records.level import Rate
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
+from omni_bench.targets.null_server import Pace
 
 # 0.6 s a request: at 25 requests a second some fifteen are in flight
 PACE = Pace(first_ms=300, interval_ms=100, chunk_ms=20, chunks=4)

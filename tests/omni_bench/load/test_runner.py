@@ -15,12 +15,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from null_server import Pace, null_server_process
 
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.process import WorkerProcess
 from omni_bench.load.runner import LevelInterrupted, run_level
+from omni_bench.targets.null_server import Pace, null_server_process
 
 SLOW = Pace(first_ms=50, interval_ms=50, chunk_ms=50, chunks=10_000)  # does not end within a test
 

@@ -5,7 +5,6 @@ import signal
 from collections import Counter
 
 import pytest
-from null_server import Pace
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.plan import plan_levels, size_load
@@ -13,6 +12,7 @@ from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.shares import STREAMS_PER_WORKER, drawn, share, tickets, workers_for
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.prompt import Prompt
+from omni_bench.targets.null_server import Pace
 
 
 def open_plan(client, rate_hz=50.0, requests=12, **more):

@@ -19,7 +19,7 @@ from omni_bench.records.config import RunConfig
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.recording import LevelRecording, LoopLag
 from omni_bench.records.timeline import RequestError, Timeline
-from omni_bench.run import judging, orchestrate, prepare, rejudge
+from omni_bench.run import calibration, judging, orchestrate, prepare, rejudge
 from omni_bench.run.config.compose import compose
 from omni_bench.targets.base import TargetInfo
 
@@ -217,3 +217,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     monkeypatch.setattr(judging, "transcribe", fake.transcribe)
     monkeypatch.setattr(prepare, "find_judge", lambda *_: SPEC)
     return fake
+
+
+@pytest.fixture(autouse=True)
+def uncalibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever this machine's user has measured."""
+    monkeypatch.setattr(calibration, "calibration_file", lambda: tmp_path / "no calibration")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import run_factory as runs
-from null_server import tone
 
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.records.config import ClientConfig
@@ -15,6 +14,7 @@ from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run.measure import answer_faults, measure_level, measure_request, other_prompt_text, spoken_text
 from omni_bench.run.stored_results import read_results, request_record, result_record
+from omni_bench.targets.null_server import tone
 
 PROMPT = Prompt("p", "What do you say?", None, None, "en")
 BOTH = RequestedModalities(audio=True, text=True, scripted=False)

@@ -5,13 +5,13 @@ import contextlib
 
 import pytest
 from aiohttp import web
-from null_server import NullServer, Pace, serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.records.plan import PlannedRequest
+from omni_bench.targets.null_server import NullServer, Pace, serving
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=10.0)
 

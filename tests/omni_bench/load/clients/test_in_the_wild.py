@@ -9,7 +9,6 @@ from itertools import count
 
 import pytest
 from aiohttp import web
-from null_server import serving
 
 from omni_bench.load.clients import exchange
 from omni_bench.load.clients.abort import AbortSwitch
@@ -20,6 +19,7 @@ from omni_bench.load.clients.responses import container_of, describe_body, parse
 from omni_bench.load.clients.session import IDLE_S, WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.records.plan import PlannedRequest
+from omni_bench.targets.null_server import serving
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=300.0)
 PCM = struct.pack("<8h", 1, -2, 300, -400, 5000, -6000, 7, 8)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
-from null_server import serving, stream_of, tone
+from streams import stream_of
 
 from omni_bench.errors import ConfigError, DatasetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
@@ -20,6 +20,7 @@ from omni_bench.records.config import ClientConfig
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import ERROR_KINDS, RequestError
+from omni_bench.targets.null_server import serving, tone
 
 PROMPT = Prompt(id="p0", text="Hello there.", ref_text=None, ref_audio=None, language="en")
 

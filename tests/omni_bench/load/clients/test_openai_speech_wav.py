@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from null_server import stream_of
+from streams import stream_of
 
 from omni_bench.load.clients.openai_speech import build_wav_body as build_body
 from omni_bench.records.config import ClientConfig

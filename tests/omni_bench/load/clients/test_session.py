@@ -5,13 +5,13 @@ import socket
 
 import aiohttp
 import pytest
-from null_server import serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.records.plan import PlannedRequest
+from omni_bench.targets.null_server import serving
 
 
 @pytest.mark.parametrize("n", [1, 8, 32])

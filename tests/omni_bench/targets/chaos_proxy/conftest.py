@@ -7,7 +7,6 @@ import zlib
 import numpy as np
 import pytest
 from aiohttp import web
-from null_server import NullServer, Pace, serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
@@ -17,6 +16,7 @@ from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
 from omni_bench.targets.chaos_proxy.proxy import serving as serving_proxy
+from omni_bench.targets.null_server import NullServer, Pace, serving
 
 RATE_HZ = 24_000
 CHUNKS = (960, 7680, 7680, 3840)  # bytes of each HTTP chunk: 0.42 s in all

@@ -10,7 +10,6 @@ import sys
 import time
 
 import pytest
-from null_server import serving
 
 from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
@@ -20,6 +19,7 @@ from omni_bench.records.plan import PlannedRequest
 from omni_bench.subprocesses import module_command
 from omni_bench.targets.chaos_proxy.__main__ import CRASHED, main
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+from omni_bench.targets.null_server import serving
 from omni_bench.targets.probe import get
 
 

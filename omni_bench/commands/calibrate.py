@@ -1,0 +1,37 @@
+"""``omni-bench calibrate``: what the client adds to a TTFP on this machine, at each concurrency of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omni_bench.errors import EXIT_OK
+from omni_bench.run.calibration import Calibration, calibrate, calibrated_levels, calibration_file
+from omni_bench.run.config.compose import compose
+from omni_bench.terminal import say
+
+COLUMNS = "streams  processes  requests  bias p50  bias p99  jitter p99  lag p99  waited for a CPU  target"
+
+
+def calibrate_command(overrides: Sequence[str] = ()) -> int:
+    """Measure, print and keep. Raises ConfigError for overrides that make no configuration, and what a load raises."""
+    config = compose(overrides)
+    levels = calibrated_levels(config.load)
+    say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.\n")
+    say(COLUMNS)
+    calibrate(levels, config.client, config.load.workers, lambda one: say(_row(one)))
+    say(f"\nKept in {calibration_file()}; runs on this machine print it beside TTFP.")
+    return EXIT_OK
+
+
+def _row(one: Calibration) -> str:
+    bias, lag = one.bias, one.lag
+    waited = f"{lag.cpu.wait_s:.2f} s" if lag is not None and lag.cpu is not None else "n/a"
+    target = "none"
+    if one.target_ms is not None:
+        target = f"{one.target_ms:g} ms: {'kept' if bias.p99_ms <= one.target_ms else 'NOT KEPT'}"
+    figures = (one.jitter_p99_ms, lag.p99_ms if lag is not None else None)
+    jitter, late = ("n/a" if figure is None else f"{figure:.2f}" for figure in figures)
+    return (
+        f"{bias.concurrency:7d}  {bias.workers:9d}  {bias.requests:8d}  {bias.p50_ms:8.2f}  {bias.p99_ms:8.2f}  "
+        f"{jitter:>10}  {late:>7}  {waited:>16}  {target}"
+    )
