@@ -202,7 +202,7 @@ def _finish(
     comparison, ending = result.comparison, result.ending
     if comparison is not None:
         profiles = profiles_of(result.before, result.after, folder)
-        write_comparison(comparison, result.before, result.after, folder, state.command, profiles)
+        write_comparison(comparison, result.before, result.after, folder, state.command, profiles, folder)
         if not as_json:
             show_comparison(comparison, folder, state.command, profiles, as_json=False, for_pr=for_pr, runs_in=folder)
     if as_json:

@@ -11,16 +11,18 @@ from omni_bench.compare.csv_file import render_csv
 from omni_bench.compare.document import to_document
 from omni_bench.compare.load import load_arm
 from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request
+from omni_bench.compare.page import comparison_page
 from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.console import from_here
 from omni_bench.report.drawing import drawn
 from omni_bench.terminal import say, say_aside
 
 MARKDOWN_NAME, PULL_REQUEST_NAME, JSON_NAME, CSV_NAME = "compare.md", "pull_request.md", "compare.json", "compare.csv"
-PLOTS_NAME = "plots"
+PAGE_NAME, PLOTS_NAME = "report.html", "plots"
 FAILING = (
     ComparisonOutcome.REGRESSION,
     ComparisonOutcome.HARD_FAILURE,
@@ -42,7 +44,7 @@ def compare_command(
     command = ["omni-bench", "compare", before, after, *(["--force"] if force else [])]
     profiles = profiles_of(*arms)
     if out is not None:
-        write_comparison(comparison, *arms, Path(out), command, profiles)
+        write_comparison(comparison, *arms, Path(out), command, profiles, Path())
     folder = None if out is None else Path(out)
     show_comparison(comparison, folder, command, profiles, as_json=as_json, for_pr=for_pr)
     if out is None and not (as_json or for_pr):
@@ -72,6 +74,8 @@ def show_comparison(
             say("both were profiled: --for-pr, and compare.md, show where the time of a frame went")
         if folder is not None:
             say(f"written: {folder / MARKDOWN_NAME}; to paste into a pull request: {folder / PULL_REQUEST_NAME}")
+            say("to look at and to listen to:")
+            say(from_here(folder.absolute() / PAGE_NAME))
 
 
 def write_comparison(
@@ -81,10 +85,11 @@ def write_comparison(
     folder: Path,
     command: Sequence[str],
     profiles: Profiles,
+    runs_in: Path,
 ) -> Path:
-    """Write compare.md, pull_request.md, compare.json, compare.csv and plots/*.png; the path of compare.md.
+    """Write report.html, compare.md, pull_request.md, compare.json, compare.csv and plots; the path of compare.md.
 
-    Raises StoreError.
+    ``runs_in``: the folder in which the runs are named. Raises StoreError.
     """
 
     def draw() -> list[Path]:
@@ -99,9 +104,10 @@ def write_comparison(
         MARKDOWN_NAME: render_comparison(comparison, pictures, command, profiles),
         PULL_REQUEST_NAME: render_for_pull_request(comparison, pictures, command, profiles),
         CSV_NAME: render_csv(comparison),
+        PAGE_NAME: comparison_page(comparison, before, after, folder, command, profiles, runs_in),
     }
     for name, text in texts.items():
-        write_atomically(folder / name, lambda path, text=text: path.write_text(text, encoding="utf-8"))
+        write_atomically(folder / name, lambda path, text=text: path.write_text(text, "utf-8", "replace"))
     return folder / MARKDOWN_NAME
 
 

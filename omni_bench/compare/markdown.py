@@ -58,7 +58,7 @@ def render_for_pull_request(
     """
     dragged = f"<!-- drag these files in here: {' '.join(_comment(path) for path in plots)} -->" if plots else ""
     parts = [part for part in (*_glance(comparison), dragged) if part]
-    folded = [part for part in _folded(comparison, command, profiles) if part]
+    folded = _folded(comparison, command, profiles)
     left_out = "The details are left out here, as they are too long for GitHub; compare.md has them."
     room = MAX_PULL_REQUEST - len(left_out) - 4
     kept: list[str] = []
@@ -76,6 +76,10 @@ def _joined(parts: Sequence[str | None]) -> str:
 def _comment(path: str) -> str:
     """A path that cannot end the comment around it."""
     return re.sub(r"[<>\x00-\x1f]", "_", path)
+
+
+def _folded(comparison: Comparison, command: Sequence[str], profiles: Profiles) -> list[str]:
+    return [_details(title, body) for title, body in folded_sections(comparison, command, profiles).items()]
 
 
 def _glance(comparison: Comparison) -> list[str | None]:
@@ -168,14 +172,18 @@ def _tables(comparison: Comparison) -> str:
 
 
 def _header(comparison: Comparison) -> str:
+    return "\n".join(f"- **{name}**: {text}" for name, text in arm_facts(comparison).items())
+
+
+def arm_facts(comparison: Comparison) -> dict[str, str]:
+    """What the two arms are, by name, as markdown."""
     settings = [_difference(one) for one in comparison.settings]
-    facts = {
+    return {
         "before": _arm(comparison.before),
         "after": _arm(comparison.after),
         "what differs": "; ".join(settings[:MAX_LISTED]) or "no setting that is recorded",
         "card": escape_markdown(comparison.hardware or NA),
     }
-    return "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
 
 
 def _arm(arm: ComparedArm) -> str:
@@ -209,16 +217,17 @@ def _details(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def _folded(comparison: Comparison, command: Sequence[str], profiles: Profiles) -> list[str | None]:
-    """Method, every pair and every figure, and how to repeat it, each behind a line to open it."""
+def folded_sections(comparison: Comparison, command: Sequence[str], profiles: Profiles) -> dict[str, str]:
+    """Method, every pair and every figure, and how to repeat it, by title: for behind a line to open it."""
     pairs, percentiles, profile = pair_table(comparison), percentile_table(comparison), before_after_section(*profiles)
-    return [
-        _details("method, intervals and notes", "\n\n".join([_method(comparison), _table(comparison)])),
-        pairs and _details("every pair", pairs),
-        percentiles and _details("mean and percentiles, before → after", percentiles),
-        profile and _details("where the time goes", profile),
-        _reproduce(comparison, command),
-    ]
+    sections = {
+        "method, intervals and notes": "\n\n".join([_method(comparison), _table(comparison)]),
+        "every pair": pairs,
+        "mean and percentiles, before → after": percentiles,
+        "where the time goes": profile,
+        "reproduce": _reproduce(comparison, command),
+    }
+    return {title: body for title, body in sections.items() if body}
 
 
 def _method(comparison: Comparison) -> str:
@@ -290,4 +299,4 @@ def _reproduce(comparison: Comparison, command: Sequence[str]) -> str | None:
             lines.append(f"{shlex.join(arm.command)}  # {name}{times}")
     if command:
         lines.append(shlex.join(command))
-    return _details("reproduce", code_block("\n".join(lines), "sh")) if lines else None
+    return code_block("\n".join(lines), "sh") if lines else None

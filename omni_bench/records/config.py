@@ -188,8 +188,8 @@ class OutputConfig:
     """What is kept."""
 
     root: str = key("reports/runs", "folder of the run folders")
-    save_audio: str = key("worst", "worst (failed checks and the worst_n highest WER), all or none")
-    worst_n: int = key(5, "save_audio=worst: number of utterances kept for their WER")
+    save_audio: str = key("worst", "worst (all in which something was found, and three good ones), all or none")
+    kept_audio_mb: float = key(200.0, "save_audio=worst: at most so many MB of recordings, the worst first")
     plots: bool = key(True, "draw the plots")
     profile: bool = key(False, "trace a few more requests after the levels (profile=true does for short)")
 
@@ -213,6 +213,7 @@ class RunConfig:
 REMOVED_KEYS = {
     "asr.threads_per_worker": 1,
     "load.trace_column": None,
+    "output.worst_n": 5,
     "reference.buffers": "device",
     "reference.chunk_growth": "buffered",
 }

@@ -96,9 +96,9 @@ def write_cross_talk(folder: RunFolder, found: Mapping[Level, LevelCrossTalk], k
         folder.cross_talk_jsonl.unlink(missing_ok=True)
 
 
-def victims(found: Mapping[Level, LevelCrossTalk]) -> frozenset[str]:
-    """The requests in whose output another's words were heard."""
-    return frozenset(hit.victim for level in found.values() for hit in level.hits)
+def involved(found: Mapping[Level, LevelCrossTalk]) -> frozenset[str]:
+    """The requests in whose output another's words were heard, and those whose words they were."""
+    return frozenset(name for level in found.values() for hit in level.hits for name in (hit.victim, hit.source))
 
 
 def _hit(hit: CrossTalkHit) -> dict[str, Any]:

@@ -111,31 +111,52 @@ def judge_levels(
     return Verdicts(spec.name, scores, transcripts, own_error(references, everything[spoken:], language))
 
 
+GOOD = 3
+"""Recordings without a finding that are kept beside the others."""
+
+
 def requests_to_keep(
     levels: Sequence[LevelResult],
     verdicts: Verdicts | None,
     output: OutputConfig,
     suspects: Container[str] = (),
-) -> list[RequestResult]:
-    """Whose recordings stay: all, none, or those that failed a check and the ``worst_n`` highest WER of the run.
+) -> tuple[list[RequestResult], list[RequestResult]]:
+    """Whose recordings stay: (a few good ones to compare with, those in which something was found); or all, or none.
 
-    ``suspects``: ids of requests that failed a check beyond their own faults (cross-talk).
+    ``suspects``: ids of requests with a finding beyond their own faults (cross-talk). Of the
+    second those that failed a check are first, then the rest, the worst WER first: see :func:`within`.
     """
     recorded = [request for level in levels for request in level.requests if request.audio is not None]
     if output.save_audio == "none":
-        return []
+        return [], []
     if output.save_audio == "all":
-        return recorded
-    suspicious = [
-        request for request in recorded if request.faults or not request.timeline.ok or request.request_id in suspects
-    ]
-    if verdicts is None:
-        return suspicious
-    outliers = {name for name, voice in verdicts.voices.items() if voice.outlier}
-    suspicious += [one for one in recorded if one.request_id in outliers and one not in suspicious]
-    others = [request for request in recorded if request not in suspicious]
-    others.sort(key=lambda request: verdicts.scores[request.request_id].wer or 0.0, reverse=True)
-    return suspicious + others[: output.worst_n]
+        return [], recorded
+    scores = verdicts.scores if verdicts is not None else {}
+    outliers = {name for name, voice in verdicts.voices.items() if voice.outlier} if verdicts is not None else ()
+
+    def damage(request: RequestResult) -> tuple[bool, bool, float]:
+        name, score = request.request_id, scores.get(request.request_id)
+        failed = bool(request.faults) or not request.timeline.ok or name in suspects
+        return failed, name in outliers, (score.wer or 0.0) if score is not None and score.edits else 0.0
+
+    nothing = (False, False, 0.0)
+    found = [request for request in recorded if damage(request) != nothing]
+    good = [request for request in recorded if damage(request) == nothing] if verdicts is not None or found else []
+    return good[:GOOD], sorted(found, key=damage, reverse=True)
+
+
+def within(requests: Iterable[RequestResult], output: OutputConfig) -> list[RequestResult]:
+    """The first of ``requests``, each once, whose recordings together are at most ``kept_audio_mb``; else all."""
+    once = {request.request_id: request for request in requests}
+    if output.save_audio != "worst":
+        return list(once.values())
+    kept, left_bytes = [], output.kept_audio_mb * 1e6
+    for request in once.values():
+        left_bytes -= request.audio.stat().st_size
+        if left_bytes < 0:
+            break
+        kept.append(request)
+    return kept
 
 
 def keep_audio(folder: RunFolder, requests: Iterable[RequestResult], default_rate_hz: int) -> dict[str, str]:

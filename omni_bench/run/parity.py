@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,9 +128,16 @@ def claims_determinism(provenance: Mapping[str, Any]) -> bool:
 
 
 def recordings_to_keep(
-    result: ParityResult, levels: Iterable[LevelResult], output: OutputConfig, provenance: Mapping[str, Any]
+    result: ParityResult,
+    levels: Iterable[LevelResult],
+    output: OutputConfig,
+    provenance: Mapping[str, Any],
+    kept: Container[str],
 ) -> list[RequestResult]:
-    """Whose recordings stay for this check: all that were sent alone, or both of each pair that is a mismatch."""
+    """Whose recordings stay for this check: all that were sent alone, or both of each pair that is a mismatch.
+
+    Also both of each pair whose first is ``kept`` already.
+    """
     if output.save_audio == "none":
         return []
     solos = [request for level in result.solos for request in level.requests if request.audio is not None]
@@ -140,7 +147,9 @@ def recordings_to_keep(
     for concurrency in {one.concurrency for one in result.comparisons}:
         parity = result.level(concurrency, provenance)
         for one in result.comparisons:
-            if parity is not None and one.concurrency == concurrency and is_mismatch(one, parity.kind):
+            if parity is None or one.concurrency != concurrency:
+                continue
+            if one.request_id in kept or is_mismatch(one, parity.kind):
                 named |= {one.request_id, one.solo_id}
     recorded = [request for level in levels for request in level.requests if request.audio is not None]
     return [request for request in (*recorded, *solos) if request.request_id in named]

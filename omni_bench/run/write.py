@@ -15,9 +15,9 @@ from omni_bench.records.level import Level
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.write import write_report
-from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, victims, write_cross_talk
+from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, involved, write_cross_talk
 from omni_bench.run.document import build_level, build_run
-from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records
+from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, within
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import ParityResult, recordings_to_keep, write_parity
 from omni_bench.run.rate_search import probe_of, probe_record, search_record, slo_of
@@ -61,14 +61,14 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
     if outcome.problem is not None and output.save_audio == "worst":
         output = replace(output, save_audio="all")
     cross_talk = check_cross_talk(outcome.levels, outcome.verdicts, config.checks)
-    keep = requests_to_keep(outcome.levels, outcome.verdicts, output, victims(cross_talk))
-    kept = keep_audio(folder, keep, config.client.sample_rate_hz)
-    if output.save_audio == "all":
-        kept |= _keep_unmeasured(outcome)
+    good, found = requests_to_keep(outcome.levels, outcome.verdicts, output, involved(cross_talk))
     parity = outcome.parity
     if parity is not None:
-        more = recordings_to_keep(parity, outcome.levels, output, outcome.provenance)
-        kept |= keep_audio(folder, [one for one in more if one.request_id not in kept], config.client.sample_rate_hz)
+        names = {request.request_id for request in found}
+        found += recordings_to_keep(parity, outcome.levels, output, outcome.provenance, names)
+    kept = keep_audio(folder, within([*good, *found], output), config.client.sample_rate_hz)
+    if output.save_audio == "all":
+        kept |= _keep_unmeasured(outcome)
     write_results(folder, outcome.levels, kept)
     if parity is not None:
         write_parity(folder, parity, kept)

@@ -12,7 +12,7 @@ from omni_bench.compare.ab.sources import Source, find_source
 from omni_bench.compare.ab.words import ArmWords, StudyWords, quoted
 from omni_bench.errors import ConfigError
 from omni_bench.load.closed_plan import measured_requests
-from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, RunConfig
+from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, REMOVED_KEYS, RunConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 
@@ -152,10 +152,13 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored_config(stored: Mapping[str, Any]) -> RunConfig:
-    """Past OmegaConf, which would take a ``${`` within a value for an interpolation."""
+    """Without keys of older versions; past OmegaConf, which would take a ``${`` within a value for an interpolation."""
     try:
-        groups = {name: schema(**stored[name]) for name, schema in get_type_hints(RunConfig).items()}
-    except (TypeError, LookupError) as error:
+        groups = {
+            name: schema(**{key: one for key, one in stored[name].items() if f"{name}.{key}" not in REMOVED_KEYS})
+            for name, schema in get_type_hints(RunConfig).items()
+        }
+    except (TypeError, LookupError, AttributeError) as error:
         raise ConfigError(f"the stored configuration is of another version of omni-bench: {error}") from None
     config = RunConfig(**groups)
     validate(config)

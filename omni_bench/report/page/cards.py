@@ -123,6 +123,15 @@ def cards_of(run: Record, records: Records, folder: RunFolder, recordings: Recor
     return [card(name) for name in [*list(found)[:MAX_CARDS], *good]], len(found)
 
 
+def filters_of(cards: Sequence[Card]) -> dict[str, list[str]]:
+    """What a list of cards can be filtered by."""
+    return {
+        "levels": list(dict.fromkeys(card.level for card in cards)),
+        "tags": sorted({tag for card in cards for tag in card.tags}),
+        "prompts": sorted({card.prompt_id for card in cards}),
+    }
+
+
 def _findings(
     request: Record, utterance: Record | None, hit: Record | None, parted: Record | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -92,10 +92,9 @@
     }
   };
   cards.forEach((card) => card.addEventListener("click", () => choose(card, false)));
-  const open = cards.length ? cards : [];
-  document.addEventListener("keydown", (event) => {
+    document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    const shown = open.filter((card) => !card.hidden), i = shown.indexOf(current);
+    const shown = cards.filter((card) => !card.hidden), i = shown.indexOf(current);
     if (event.key === "j") choose(shown[Math.min(i + 1, shown.length - 1)]);
     else if (event.key === "k") choose(shown[Math.max(i - 1, 0)]);
     else if (/^[a-f]$/.test(event.key)) {
@@ -225,10 +224,16 @@
         const place = share * (sorted.length - 1), low = Math.floor(place);
         return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
       };
-      if (sorted.length > 1) root.append(line("median", x(at(0.5)), row * high + 16, x(at(0.5)), row * high + 42), line("ninety", x(at(0.9)), row * high + 16, x(at(0.9)), row * high + 42));
-      one.dots.forEach(([id, value, kind], i) => {
-        const dot = svg("circle", { class: `${wrong.has(id) ? "wrong " : ""}${one.valid ? "" : "invalid "}${kind ?? ""}`, cx: x(value), cy: row * high + 20 + ((i * 7) % 19), r: 4 }, [svg("title", {}, [`${id}: ${+value.toPrecision(4)}`])]);
-        dot.addEventListener("click", () => (byId.has(id) ? show(id) : (pick(id), lanes && $("#lanes-title").scrollIntoView())));
+      if (sorted.length > 1 && !one.arm) root.append(line("median", x(at(0.5)), row * high + 16, x(at(0.5)), row * high + 42), line("ninety", x(at(0.9)), row * high + 16, x(at(0.9)), row * high + 42));
+      one.dots.forEach(([id, value], i) => {
+        const dot = svg("circle", { class: `${wrong.has(id) ? "wrong " : ""}${one.valid ? "" : "invalid "}${one.arm ?? ""}`, cx: x(value), cy: row * high + 20 + ((i * 7) % 19), r: 4 }, [svg("title", {}, [`${id}: ${+value.toPrecision(4)}`])]);
+        dot.addEventListener("click", () => {
+          if (byId.has(id)) show(id);
+          else if (lanes) {
+            pick(id);
+            $("#lanes-title").scrollIntoView();
+          }
+        });
         root.append(dot);
       });
       root.append(svg("text", { class: "name", x: 6, y: row * high + 12 }, [`${one.title} · ${one.figures}${one.valid ? "" : " · invalid"}`]));

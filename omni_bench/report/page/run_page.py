@@ -18,7 +18,7 @@ from omni_bench.report.judge import own_error_line
 from omni_bench.report.markdown import WORST, facts_of, legend, report_sections
 from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import search_lines
-from omni_bench.report.page.cards import MAX_CARDS, Records, cards_of
+from omni_bench.report.page.cards import MAX_CARDS, Records, cards_of, filters_of
 from omni_bench.report.page.lanes import distributions, in_flight_ns, swim_lanes
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
@@ -60,9 +60,7 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
         "findings": findings,
         "hidden": max(0, findings - MAX_CARDS),
         "utterances": len(records.requests),
-        "levels": list(dict.fromkeys(card.level for card in cards)),
-        "tags": sorted({tag for card in cards for tag in card.tags}),
-        "prompts": sorted({card.prompt_id for card in cards}),
+        **filters_of(cards),
         "matrices": matrices(run, records),
         "sections": {title: from_markdown(body) for title, body in sections.items()},
         "config": json.dumps(run["provenance"]["config"], indent=2, ensure_ascii=False),

@@ -196,7 +196,7 @@ def _output(output: OutputConfig) -> None:
     choice("output.save_audio", output.save_audio, SAVE_AUDIO)
     if not output.root:
         raise ConfigError("output.root='': the folder for run folders, such as reports/runs")
-    _at_least("output.worst_n", output.worst_n, 0)
+    _at_least("output.kept_audio_mb", output.kept_audio_mb, 0)
 
 
 def device(key: str, value: str) -> None:

@@ -13,6 +13,7 @@ from reasons import said
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import prepare, rejudge
 from omni_bench.run.cross_talk import write_cross_talk
+from omni_bench.run.judging import GOOD
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.rejudge import judge_again, redraw
@@ -32,7 +33,6 @@ def lines(path: Path, name: str) -> list[dict]:
 def quiet(config):
     """The configuration without other reasons for a level to be invalid."""
     config.asr.wer_limit = 1.0
-    config.output.worst_n = 0
     config.checks = replace(config.checks, cross_talk=True)
     return config
 
@@ -72,11 +72,12 @@ def test_a_hit_makes_the_level_invalid_and_names_both(spoiled):
     assert f"request {VICTIM} speaks words of {SOURCE} (onset: " in reason
 
 
-def test_the_hit_is_written_and_the_victims_recording_kept(spoiled):
+def test_the_hit_is_written_and_both_recordings_are_kept(spoiled):
     (hit,) = lines(spoiled, "cross_talk.jsonl")
     assert (hit["victim"], hit["source"], hit["position"], hit["concurrency"]) == (VICTIM, SOURCE, "onset", 2)
     assert hit["audio"] == f"audio/{VICTIM}.wav"
-    assert [path.name for path in (spoiled / "audio").iterdir()] == [f"{VICTIM}.wav"]
+    kept = {path.name for path in (spoiled / "audio").iterdir()}
+    assert {f"{VICTIM}.wav", f"{SOURCE}.wav"} <= kept and len(kept) == 2 + GOOD
 
 
 def test_the_report_tells(spoiled):

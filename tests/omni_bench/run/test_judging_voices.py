@@ -96,7 +96,6 @@ def test_utterances_carry_their_alignment(target, load, judge, config, tmp_path)
 def test_a_strange_onset_is_flagged_kept_and_no_reason_to_reject(target, load, judge, with_voices, tmp_path):
     config, strange = with_voices
     strange.add("c2-0005")
-    config.output.worst_n = 0
     outcome = run(config, tmp_path / "run")
     assert outcome.run["valid"] and outcome.run["levels"][0]["voices"] == {"checked": 12, "outliers": 1}
     flagged = [one for one in utterances(tmp_path / "run") if one["voice_outlier"]]

@@ -19,6 +19,7 @@ from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import judging, orchestrate, prepare
+from omni_bench.run.judging import GOOD
 from omni_bench.run.orchestrate import run
 
 
@@ -49,7 +50,7 @@ def test_a_good_run_leaves_everything_and_stops_the_server(config, tmp_path, tar
     names = {path.name for path in (tmp_path / "run").iterdir()}
     raw = {"requests.jsonl", "warmup.jsonl", "utterances.jsonl", "cross_talk.jsonl"}
     assert names == {"run.json", "report.md", "report.html", "audio"} | raw
-    assert len(list((tmp_path / "run" / "audio").iterdir())) == config.output.worst_n
+    assert len(list((tmp_path / "run" / "audio").iterdir())) == GOOD
     assert len(lines(tmp_path / "run")) == 6, "warm-up is not among the requests"
     out, err = capsys.readouterr()
     assert "0.00 %" in out and str(tmp_path / "run" / "report.html") in out.replace("\n", "")
@@ -112,11 +113,11 @@ def test_a_failed_request_makes_its_level_invalid(config, tmp_path, target, load
 
 
 def test_silent_audio_is_invalid_counts_as_wholly_wrong_and_is_kept(config, tmp_path, target, load, judge):
-    config.output.worst_n = 0
     load.spoil["c2-0001"] = bytes(48000 * 3)
     outcome = run(config, tmp_path / "run")
     assert outcome.exit_code == 1 and outcome.run["levels"][0]["invalid"] == {"silent": 1}
-    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["c2-0001.wav"]
+    kept = {path.name for path in (tmp_path / "run" / "audio").iterdir()}
+    assert "c2-0001.wav" in kept and len(kept) == 1 + GOOD
     assert "c2-0001" not in judge.heard and outcome.run["levels"][0]["accuracy"]["forced"] == 1
 
 
@@ -128,12 +129,22 @@ def test_an_empty_answer_is_invalid_and_has_no_recording(config, tmp_path, targe
     assert len(list((tmp_path / "run" / "audio").iterdir())) == 5
 
 
-def test_the_worst_utterances_are_kept(config, tmp_path, target, load, judge):
-    config.output.worst_n = 1
+def test_every_utterance_that_differs_is_kept_the_worst_first_as_far_as_the_limit_goes(
+    config, tmp_path, target, load, judge
+):
     config.asr.wer_limit = 1.0
-    judge.mishears["c2-0004"] = "something else entirely"
+    differ = [f"c2-000{i}" for i in (0, 1, 2, 4)]
+    for name in differ:
+        judge.mishears[name] = "something else entirely"
+    run(config, tmp_path / "all")
+    good = {"c2-0003.wav", "c2-0005.wav"}  # there are no more
+    names = {path.name: path.stat().st_size for path in (tmp_path / "all" / "audio").iterdir()}
+    assert set(names) == {f"{name}.wav" for name in differ} | good
+    judge.mishears["c2-0004"] = "something else entirely " * 9
+    config.output.kept_audio_mb = (sum(names[one] for one in good) + 1.5 * names["c2-0004.wav"]) / 1e6
     run(config, tmp_path / "run")
-    assert [path.name for path in (tmp_path / "run" / "audio").iterdir()] == ["c2-0004.wav"]
+    kept = {path.name for path in (tmp_path / "run" / "audio").iterdir()}
+    assert kept == {"c2-0004.wav"} | good
 
 
 def test_no_audio_is_kept_if_none_is_wanted(config, tmp_path, target, load, judge):

@@ -179,7 +179,7 @@ CASES = [
     (["reference.threads=0"], "reference.threads=0"),
     (["output.save_audio=some"], "output.save_audio='some'; valid: all, none, worst"),
     (["output.root=''"], "output.root=''"),
-    (["output.worst_n=-1"], "output.worst_n=-1"),
+    (["output.kept_audio_mb=-1"], "output.kept_audio_mb=-1"),
 ]
 
 
@@ -201,7 +201,7 @@ def test_the_limits_themselves_are_allowed():
     config.load.warmup_per_slot = 0
     config.load.concurrency = [4096]
     config.reference.temperature = 0.0
-    config.output.worst_n = 0
+    config.output.kept_audio_mb = 0.0
     validate(config)
     config.asr.wer_limit = 1.0
     config.asr.device = "cuda:1"
