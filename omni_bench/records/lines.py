@@ -48,6 +48,8 @@ class RequestLine(Line, total=False):
     error: ErrorLine | None
     faults: list[str] | None
     shared_audio: list[SharedStretch] | None
+    ref_audio: str | None
+    text: str | None
 
 
 class UtteranceLine(Line):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,8 +31,9 @@ from omni_bench.accuracy.wer import (
 from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import AccuracyError, DatasetError
 from omni_bench.records.config import AsrConfig, ChecksConfig, ClientConfig, DatasetConfig, OutputConfig
+from omni_bench.records.files import write_atomically
 from omni_bench.records.prompt import Prompt
-from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.run_folder import RunFolder, safe_name
 from omni_bench.run.document import utterance_record
 from omni_bench.run.level_result import LevelResult, RequestResult
 
@@ -168,6 +170,25 @@ def keep_audio(folder: RunFolder, requests: Iterable[RequestResult], default_rat
         for request in requests
         if request.audio is not None
     }
+
+
+def keep_references(
+    folder: RunFolder, prompts: Mapping[str, Prompt], levels: Sequence[LevelResult], kept: Mapping[str, str]
+) -> dict[str, str]:
+    """Copy the reference recordings of ``kept`` requests; request id -> path within the run folder.
+
+    One that is no longer there is left out. Raises StoreError.
+    """
+    found = {}
+    for request in (one for level in levels for one in level.requests if one.request_id in kept):
+        prompt = prompts.get(request.timeline.prompt_id)
+        if prompt is None or prompt.ref_audio is None or not prompt.ref_audio.is_file():
+            continue
+        relative = f"audio/reference-{safe_name(prompt.id + prompt.ref_audio.suffix)}"
+        if not (folder.path / relative).exists():
+            write_atomically(folder.path / relative, lambda path, of=prompt.ref_audio: shutil.copyfile(of, path))
+        found[request.request_id] = relative
+    return found
 
 
 def utterance_records(

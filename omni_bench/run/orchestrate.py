@@ -460,6 +460,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 problem=results.problem,
                 while_judging=results.while_judging,
                 parity=results.parity,
+                prompts=session.prepared.prompts,
                 planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
                 duration_s=time.monotonic() - session.started if session.earlier.run is None else None,

@@ -39,8 +39,11 @@ def request_record(timeline: Timeline, prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, Any]:
-    """The line of requests.jsonl once the run is over: the above with metrics, faults and the kept recording."""
+def result_record(result: RequestResult, kept_audio: str | None, reference: str | None = None) -> dict[str, Any]:
+    """The line of requests.jsonl once the run is over: the above with metrics, faults and the kept recordings.
+
+    ``reference``: the recording that was sent.
+    """
     return {
         **timeline_to_dict(result.timeline),
         "text": result.text,
@@ -51,18 +54,22 @@ def result_record(result: RequestResult, kept_audio: str | None) -> dict[str, An
         "shared_audio": shared_records(result),
         "audio": kept_audio,
         "ref_text": result.ref_text,
+        "ref_audio": reference,
     }
 
 
-def write_results(folder: RunFolder, levels: Sequence[LevelResult], kept: Mapping[str, str]) -> None:
+def write_results(
+    folder: RunFolder, levels: Sequence[LevelResult], kept: Mapping[str, str], references: Mapping[str, str] = {}
+) -> None:
     """Write requests.jsonl anew, with the derived facts, and warmup.jsonl.
 
-    ``kept``: request id -> recording. Lines of requests that no level knows (a level that was cut off
+    ``kept``: request id -> recording; ``references``: request id -> the reference recording that was sent. Lines of
+    requests that no level knows (a level that was cut off
     before it was recorded, or could not be measured) stay as they are, but for their recording. Raises StoreError.
     """
     folder.close()
     results = [request for level in levels for request in level.requests]
-    records = [result_record(request, kept.get(request.request_id)) for request in results]
+    records = [result_record(one, kept.get(one.request_id), references.get(one.request_id)) for one in results]
     known = {request.request_id for request in results}
     if folder.requests_jsonl.is_file():
         for record in folder.read_requests():

@@ -12,12 +12,13 @@ from omni_bench.accuracy.parity.records import parity_record
 from omni_bench.accuracy.parity.verdict import LevelParity
 from omni_bench.records.config import CLOSED_LOOP, RunConfig
 from omni_bench.records.level import Level
+from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.write import write_report
 from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, involved, write_cross_talk
 from omni_bench.run.document import build_level, build_run
-from omni_bench.run.judging import Verdicts, keep_audio, requests_to_keep, utterance_records, within
+from omni_bench.run.judging import Verdicts, keep_audio, keep_references, requests_to_keep, utterance_records, within
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import ParityResult, recordings_to_keep, write_parity
 from omni_bench.run.rate_search import probe_of, probe_record, search_record, slo_of
@@ -32,7 +33,7 @@ class EndedRun:
     ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
     load phase was complete. ``recordings``: what the load phase left in the spool folder, for the
     audio of levels that could not be measured. ``planned``: the levels that were to be measured, as far as that
-    was known beforehand.
+    was known beforehand. ``prompts``: by id, for the reference recordings that were sent.
     """
 
     config: RunConfig
@@ -47,6 +48,7 @@ class EndedRun:
     recordings: list[LevelRecording] = field(default_factory=list)
     parity: ParityResult | None = None
     planned: tuple[Level, ...] = ()
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
 
 
 def write_run(outcome: EndedRun) -> dict[str, Any]:
@@ -69,7 +71,8 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
     kept = keep_audio(folder, within([*good, *found], output), config.client.sample_rate_hz)
     if output.save_audio == "all":
         kept |= _keep_unmeasured(outcome)
-    write_results(folder, outcome.levels, kept)
+    sent = keep_references(folder, outcome.prompts, outcome.levels, kept) if config.client.send_reference else {}
+    write_results(folder, outcome.levels, kept, sent)
     if parity is not None:
         write_parity(folder, parity, kept)
     if outcome.verdicts is not None:

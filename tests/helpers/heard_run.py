@@ -36,7 +36,16 @@ def make_heard_run(path: Path, *, judge: bool = True, audio: bool = True, wrong:
         score = score_utterance(name, TEXT, spoken, "en", "failed" if name == FAILED else None)
         kept = recording(name, tone[: 5 * RATE_HZ - 1000 * number]) if timeline.ok else None
         metrics = METRICS | {"ttfp_ms": 100.0 + 10 * number} if timeline.ok else {}
-        lines.append({**timeline_to_dict(timeline), "text": TEXT, "metrics": metrics, "faults": [], "audio": kept})
+        lines.append(
+            {
+                **timeline_to_dict(timeline),
+                "text": TEXT,
+                "language": "en",
+                "metrics": metrics,
+                "faults": [],
+                "audio": kept,
+            }
+        )
         ops = [list(one) for one in alignment(score)]
         heard.append(utterance_record(score, concurrency=4, prompt_id=timeline.prompt_id, audio=kept, alignment=ops))
     folder.write_lines(folder.requests_jsonl, lines)

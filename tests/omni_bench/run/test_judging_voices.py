@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,10 @@ def test_the_recording_that_was_sent_is_the_anchor(target, load, judge, with_voi
     )
     run(config, tmp_path / "run")
     assert len(asked) == 1 and len(asked[0]) == 12
+    lines = [json.loads(line) for line in (tmp_path / "run" / "requests.jsonl").read_text().splitlines()]
+    kept = [line for line in lines if line["audio"]]
+    assert kept and all((tmp_path / "run" / line["ref_audio"]).is_file() for line in kept)
+    assert "reference recording" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_an_encoder_that_is_asked_for_and_missing_ends_the_run_before_it_begins(
