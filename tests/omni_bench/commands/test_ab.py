@@ -53,6 +53,7 @@ def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, cap
         "compare.md",
         "plots",
         "pull_request.md",
+        "report.html",
         "runs",
     ]
 
