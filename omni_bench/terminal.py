@@ -18,9 +18,9 @@ def say(text: object = "", *, file: TextIO | None = None, end: str = "\n") -> No
     print(visible(str(text)), file=file, end=end, flush=True)
 
 
-def say_commands(lines: Iterable[str]) -> None:
+def say_commands(lines: Iterable[str], *, file: TextIO | None = None) -> None:
     """Print workflow commands of GitHub Actions, each made by :func:`omni_bench.foreign_text.annotation`."""
-    print("\n".join(lines), flush=True)
+    print("\n".join(lines), file=file, flush=True)
 
 
 def say_aside(text: str) -> None:

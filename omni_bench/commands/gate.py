@@ -3,49 +3,78 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich import box
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
 from omni_bench.foreign_text import annotation
+from omni_bench.nightly.gate import no_night
+from omni_bench.nightly.gate.advice import advise
 from omni_bench.nightly.gate.document import to_document
-from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
-from omni_bench.nightly.gate.junit import render_junit
+from omni_bench.nightly.gate.github import annotations, append_summary, in_actions, repository_address
+from omni_bench.nightly.gate.junit import render_junit, step_text
 from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, integrity_lines, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.rerun import run_again
-from omni_bench.nightly.gate.result import GateResult, Status
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import say_commands, say_error
+from omni_bench.terminal import say, say_aside, say_commands, say_error
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
-PLAIN_WIDTH = 180
+EVIDENCE = ("report.html", "report.md", "wer_evidence.md", "cross_talk.jsonl", "audio", "server.log")
+"""What a person looks at in the folder of a night, where it is there."""
+PLAIN_WIDTH = 120
+WIDE = 110
+"""Columns below which the baseline and the expected interval are left to gate.md."""
+_NARROW = (0, 1, 2, 4, 6)
 _STYLES = {
     Status.REGRESSION: "red",
+    Status.UNCONFIRMED: "red",
     Status.KNOWN: "yellow",
     Status.NOT_REPRODUCED: "yellow",
-    Status.UNCONFIRMED: "yellow",
     Status.INCONCLUSIVE: "dim",
+}
+_VERDICT_STYLES = {
+    GateOutcome.PASS: "green",
+    GateOutcome.INCONCLUSIVE: "yellow",
+    GateOutcome.REGRESSION: "bold red",
+    GateOutcome.UNCONFIRMED: "bold red",
+    GateOutcome.HARD_FAILURE: "bold red",
+    GateOutcome.INVALID: "bold red",
 }
 
 
 def gate_command(
-    run: str, database: str, *, out: str | None, rerun: str | None, reproduced_by: str | None, pinned: str | None
+    run: str,
+    database: str,
+    *,
+    out: str | None = None,
+    rerun: str | None = None,
+    reproduced_by: str | None = None,
+    pinned: str | None = None,
+    until_accepted: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Judge ``run``; 0 pass, 1 regression, 2 inconclusive, 3 hard failure, no measurement, or nothing could be judged.
 
     ``rerun``: None: never run again; "": run the stored command again if something is acute; else the command for that.
-    Writes gate.json, gate.md and junit.xml into ``out`` (None: the run's folder), and GitHub's step summary
-    and annotations where there are such. An error ends with 3, as 2 would say "inconclusive".
+    ``until_accepted``: a night with an open change is a regression.
+    Writes gate.json, gate.md and junit.xml into ``out`` (None: the run's folder), also for a run that cannot be read,
+    and GitHub's step summary and annotations where there are such. An error ends with 3, as 2 would say "inconclusive".
     """
     try:
         tonight = load_record(run)
@@ -63,39 +92,86 @@ def gate_command(
                 rerun=None if reproduced_by is None else load_record(reproduced_by, Role.RERUN),
                 run_again=None if rerun is None else second_run,
                 pinned=None if pinned is None else load_record(pinned, Role.PINNED),
+                until_accepted=until_accepted,
             )
         if is_new:
             result = replace(result, notes=(f"a new history was started at {database}", *result.notes))
-        write_gate(result, folder)
+        at = RunFolder.open(run).path
+        evidence = [str(Path(run if Path(run).is_dir() else at) / name) for name in EVIDENCE if (at / name).exists()]
+        address = repository_address(os.environ)
+        steps = advise(result, run=run, database=database, evidence=evidence, repository=address)
+        result = replace(result, next_steps=steps)
+        document = to_document(result)
+        write_gate(document, render_gate(result), render_junit(result), folder)
     except OmniBenchError as error:
-        say_error(str(error))
-        if in_actions(os.environ):
-            say_commands([annotation("error", "gate", str(error))])
-        return EXIT_INFRASTRUCTURE
-    _print(result, folder)
+        return _no_night(run, str(error), out, as_json)
+    if as_json:
+        say(json_bytes(document, JSON_NAME, indent=2).decode("utf-8"))
+    else:
+        _print(result, folder)
     if in_actions(os.environ):
-        say_commands(annotations(result))
+        say_commands(annotations(result), file=sys.stderr if as_json else None)
     return result.exit_code
 
 
-def write_gate(result: GateResult, folder: Path) -> None:
+def write_gate(document: dict[str, Any], page: str, junit: bytes, folder: Path) -> None:
     """Write gate.json, gate.md and junit.xml, and add to GitHub's step summary. Raises StoreError."""
-    document = json_bytes(to_document(result), JSON_NAME, indent=2) + b"\n"
-    text = render_gate(result)
-    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
-    write_atomically(folder / JUNIT_NAME, lambda path: path.write_bytes(render_junit(result)))
-    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
-    append_summary(text, os.environ)
+    data = json_bytes(document, JSON_NAME, indent=2) + b"\n"
+    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(data))
+    write_atomically(folder / JUNIT_NAME, lambda path: path.write_bytes(junit))
+    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(page, encoding="utf-8"))
+    append_summary(page, os.environ)
+
+
+def _no_night(run: str, message: str, out: str | None, as_json: bool) -> int:
+    """A night that could not be judged: said everywhere a verdict would be, in the run's folder if it has one."""
+    say_error(message)
+    document, page = no_night.document_of(run, message), no_night.page_of(run, message)
+    path = Path(run).parent if Path(run).name == "run.json" else Path(run)
+    folder = Path(out) if out is not None else path if path.is_dir() else None
+    try:
+        if folder is None:
+            append_summary(page, os.environ)
+            say_aside("no junit.xml and gate.md, as there is no folder for them; --out FOLDER names one")
+        else:
+            write_gate(document, page, no_night.junit_of(run, message), folder)
+    except OmniBenchError as error:
+        say_error(str(error))
+    if as_json:
+        say(json_bytes(document, JSON_NAME, indent=2).decode("utf-8"))
+    if in_actions(os.environ):
+        say_commands([annotation("error", "gate", message)], file=sys.stderr if as_json else None)
+    return EXIT_INFRASTRUCTURE
 
 
 def _print(result: GateResult, folder: Path) -> None:
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
     if result.series:
-        table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-        for header in HEADERS:
-            table.add_column(header, overflow="fold")
-        for one, row in zip(result.series, series_rows(result), strict=True):
-            table.add_row(*map(Text, row), style=_STYLES.get(one.status))
-        console.print(table)
-    for line in (*integrity_lines(result), *result.notes, gate_verdict_line(result), f"gate: {folder / MARKDOWN_NAME}"):
+        _print_table(console, result)
+    for line in (*integrity_lines(result), *result.notes):
         console.print(line, markup=False, soft_wrap=True)
+    console.print(Text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome]), soft_wrap=True)
+    for step in result.next_steps:
+        console.print(f"  next: {step_text(step)}", markup=False, soft_wrap=True)
+    console.print(f"gate: {folder / MARKDOWN_NAME}", markup=False, soft_wrap=True)
+
+
+def _print_table(console: Console, result: GateResult) -> None:
+    """One line a series, with the reason below it unless it passes."""
+    columns: Sequence[int] = range(len(HEADERS) - 1) if console.width >= WIDE else _NARROW
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for column in columns:
+        table.add_column(HEADERS[column], no_wrap=True)
+    rows = series_rows(result)
+    for one, row in zip(result.series, rows, strict=True):
+        table.add_row(*(Text(row[column]) for column in columns), style=_STYLES.get(one.status))
+    with console.capture() as capture:
+        console.print(table)
+    lines = capture.get().splitlines()
+    head = len(lines) - len(rows)
+    for line in lines[:head]:
+        console.print(Text.from_ansi(line), soft_wrap=True)
+    for one, row, line in zip(result.series, rows, lines[head:], strict=True):
+        console.print(Text.from_ansi(line), soft_wrap=True)
+        if one.status is not Status.PASS:
+            console.print(Padding(Text(row[-1], style=_STYLES.get(one.status, "")), (0, 0, 0, 4)))

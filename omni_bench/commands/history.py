@@ -4,38 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.errors import EXIT_OK, ConfigError
+from omni_bench.errors import EXIT_OK, ConfigError, OmniBenchError
 from omni_bench.nightly.history.database import History
-from omni_bench.nightly.history.load import load_records
+from omni_bench.nightly.history.document import baseline_document, record_document, series_document
+from omni_bench.nightly.history.load import load_each, load_records
+from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import trends
+from omni_bench.records.files import json_bytes
 from omni_bench.report.console import TerminalConsole
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say
+from omni_bench.terminal import say, say_error
 
 PLAIN_WIDTH = 180
 
 
-def history_add(database: str, specs: Sequence[str]) -> int:
-    """Add runs; those that are there already change nothing. Raises ConfigError, StoreError."""
-    records = load_records(specs)
+def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -> int:
+    """Add runs; those that are there already change nothing, and one that cannot be added does not keep others out.
+
+    The exit code is that of the worst error. Raises StoreError for the history itself.
+    """
+    code, said = EXIT_OK, []
     with History(Path(database)) as history:
-        for record in records:
-            new = history.add(record)
+        for record in load_each(specs):
+            try:
+                if isinstance(record, OmniBenchError):
+                    raise record
+                state = "added" if history.add(record) else "already there"
+            except OmniBenchError as error:
+                code = max(code, error.exit_code)
+                said.append({"state": "not added", "error": str(error)})
+                say_error(f"not added: {error}")
+                continue
+            later = sum(_order(night) > _order(record) for night in history.nights(record.series))
             invalid = None if record.valid else "invalid: no part of any trend"
-            marks = "; ".join(mark for mark in (record.advisory, invalid) if mark)
-            said = f" ({marks})" if marks else ""
-            state = "added" if new else "already there"
-            say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{said}")
-    return EXIT_OK
+            late = f"dated before {later} nights of the history" if later and state == "added" else None
+            marks = "; ".join(mark for mark in (record.advisory, invalid, late) if mark)
+            said.append({"state": state, **record_document(record)})
+            if not as_json:
+                more = f" ({marks})" if marks else ""
+                say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{more}")
+    refused = sum(one["state"] == "not added" for one in said)
+    if as_json:
+        _say_json(said)
+    elif refused:
+        say_error(f"{refused} of {len(said)} runs were not added; the others are in the history")
+    return code
 
 
-def history_show(database: str, scenario: str | None, out: str | None) -> int:
+def _order(run: StoredRun) -> tuple[str, str]:
+    return (run.started_utc or "", run.run_id)
+
+
+def _say_json(document: Any) -> None:
+    say(json_bytes(document, "--json", indent=2).decode("utf-8"))
+
+
+def history_show(database: str, scenario: str | None, out: str | None, *, as_json: bool = False) -> int:
     """Print the trend of every gated metric; with ``out``, draw it too. Raises ConfigError, StoreError."""
     with _existing(database) as history:
         shown = history.series(scenario)
@@ -44,6 +75,9 @@ def history_show(database: str, scenario: str | None, out: str | None) -> int:
         if not shown:
             known = ", ".join(history.scenarios()) or "none; add runs with omni-bench history add RUN"
             raise ConfigError(f"--scenario {scenario!r}: no such scenario in {database}; there are: {known}")
+        if as_json:
+            _say_json([series_document(history, series) for series in shown])
+            return EXIT_OK
         for series in shown:
             _show(history, series, None if out is None else Path(out))
     return EXIT_OK
@@ -69,18 +103,25 @@ def _show(history: History, series: str, out: Path | None) -> None:
     console.print()
 
 
-def baseline_set(database: str, specs: Sequence[str], note: str) -> int:
+def baseline_set(database: str, specs: Sequence[str], note: str, *, as_json: bool = False) -> int:
     """Declare runs of the history to be normal. Raises ConfigError, StoreError."""
     records = load_records(specs)
     with _existing(database) as history:
-        for baseline in history.set_baseline([record.run_id for record in records], note):
+        found = history.set_baseline([record.run_id for record in records], note)
+        if as_json:
+            _say_json([baseline_document(baseline) for baseline in found])
+        for baseline in () if as_json else found:
             say(f"series {baseline.series}: {baseline_line(baseline)}")
     return EXIT_OK
 
 
-def baseline_show(database: str, scenario: str | None) -> int:
+def baseline_show(database: str, scenario: str | None, *, as_json: bool = False) -> int:
     """Print every baseline that was ever set; the last of a series holds. Raises ConfigError, StoreError."""
     with _existing(database) as history:
+        if as_json:
+            every = [one for series in history.series(scenario) for one in history.baselines(series)]
+            _say_json([baseline_document(one) for one in every])
+            return EXIT_OK
         for series in history.series(scenario):
             newest = history.nights(series)[-1]
             say(f"{newest.scenario}: {newest.target} on {newest.hardware}, series {series}")

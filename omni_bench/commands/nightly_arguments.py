@@ -30,24 +30,29 @@ def add_nightly_parsers(commands: argparse._SubParsersAction, add: AddParser) ->
     one = actions.add_parser("add", help="add runs (again is fine)", allow_abbrev=False)
     _database(one)
     one.add_argument("runs", nargs="+", metavar="RUN", help=_RUNS)
+    _json(one)
     one = actions.add_parser("show", help="the trend of every gated metric, with change points", allow_abbrev=False)
     _database(one)
     _scenario(one)
     one.add_argument("--out", metavar="FOLDER", help="draw a plot of every metric there")
+    _json(one)
     one = actions.add_parser("baseline", help="what is normal", allow_abbrev=False)
     baseline = one.add_subparsers(dest="baseline_action", metavar="ACTION", required=True)
     one = baseline.add_parser("set", help="declare runs of the history to be normal from now on", allow_abbrev=False)
     _database(one)
     one.add_argument("runs", nargs="+", metavar="RUN", help="runs that were added before")
-    one.add_argument("--note", default="", help="why, for those who read it later")
+    one.add_argument("--note", required=True, metavar="WHY", help="why, for those who read it later")
+    _json(one)
     one = baseline.add_parser("show", help="every baseline, with the runs it comes from", allow_abbrev=False)
     _database(one)
     _scenario(one)
+    _json(one)
 
     gate = add(
         commands,
         "gate",
-        "judge a night: exit 0 pass, 1 regression, 2 inconclusive, 3 hard failure or no measurement",
+        "add a night to the history and judge it: exit 0 pass, 1 regression, 2 inconclusive, 3 hard failure or no "
+        "measurement",
         "gate reports/runs/qwen3_tts/2026-11-28T02-00-00.000Z --rerun",
     )
     _database(gate, DEFAULT_DATABASE)
@@ -62,6 +67,12 @@ def add_nightly_parsers(commands: argparse._SubParsersAction, add: AddParser) ->
     gate.add_argument("--reproduced-by", metavar="RUN", help="a second run of the same night, on a fresh server")
     gate.add_argument("--pinned", metavar="RUN", help="the pinned build's run of the same night: judge the ratio to it")
     gate.add_argument("--out", metavar="FOLDER", help="for gate.json, gate.md, junit.xml (default: the run's folder)")
+    gate.add_argument(
+        "--until-accepted",
+        action="store_true",
+        help="exit 1 every night while a change is open that no baseline accepts",
+    )
+    _json(gate)
     gate.error = _usage_error(gate)  # type: ignore[method-assign]
 
 
@@ -71,13 +82,13 @@ def run_history(parsed: argparse.Namespace) -> int:
 
     match parsed.action, getattr(parsed, "baseline_action", None):
         case "add", _:
-            return history.history_add(parsed.db, parsed.runs)
+            return history.history_add(parsed.db, parsed.runs, as_json=parsed.as_json)
         case "show", _:
-            return history.history_show(parsed.db, parsed.scenario, parsed.out)
+            return history.history_show(parsed.db, parsed.scenario, parsed.out, as_json=parsed.as_json)
         case "baseline", "set":
-            return history.baseline_set(parsed.db, parsed.runs, parsed.note)
+            return history.baseline_set(parsed.db, parsed.runs, parsed.note, as_json=parsed.as_json)
         case _:
-            return history.baseline_show(parsed.db, parsed.scenario)
+            return history.baseline_show(parsed.db, parsed.scenario, as_json=parsed.as_json)
 
 
 def run_gate(parsed: argparse.Namespace) -> int:
@@ -91,6 +102,8 @@ def run_gate(parsed: argparse.Namespace) -> int:
         rerun=parsed.rerun,
         reproduced_by=parsed.reproduced_by,
         pinned=parsed.pinned,
+        until_accepted=parsed.until_accepted,
+        as_json=parsed.as_json,
     )
 
 
@@ -99,6 +112,10 @@ def _database(parser: argparse.ArgumentParser, default: str = argparse.SUPPRESS)
     parser.add_argument(
         "--db", metavar="FILE", default=default, help=f"the history, an SQLite file (default: {DEFAULT_DATABASE})"
     )
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
 
 
 def _scenario(parser: argparse.ArgumentParser) -> None:

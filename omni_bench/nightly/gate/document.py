@@ -7,7 +7,7 @@ from typing import Any
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.records import StoredRun
 
-VERSION = "2.0"
+VERSION = "2.1"
 
 
 def to_document(result: GateResult) -> dict[str, Any]:
@@ -20,6 +20,17 @@ def to_document(result: GateResult) -> dict[str, Any]:
         "nights": result.nights,
         "integrity": [_case(case) for case in result.integrity],
         "series": [_series(one) for one in result.series],
+        "changes": [
+            {
+                "is_new": change.onset.is_new,
+                "nights": change.onset.nights,
+                "last_good": None if change.onset.last_good is None else _run(change.onset.last_good),
+                "first_bad": _run(change.onset.first_bad),
+                "series": [{"metric": one.metric, "load": one.load} for one in change.series],
+            }
+            for change in result.changes
+        ],
+        "next_steps": [vars(step) for step in result.next_steps],
         "notes": list(result.notes),
         "pinned": None if result.pinned is None else _run(result.pinned),
         "second_run": None if result.rerun is None else _run(result.rerun),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from omni_bench.foreign_text import annotation, bounded
+from omni_bench.nightly.gate.advice import onset_line
+from omni_bench.nightly.gate.junit import step_text
 from omni_bench.nightly.gate.result import GateResult, Status
 from omni_bench.records.files import os_errors_as_store_errors
 
@@ -22,11 +25,21 @@ def annotations(result: GateResult) -> list[str]:
         lines += [annotation("error", f"not measured, {case.name}", str(reason)) for reason in case.errors]
         lines += [annotation("warning", f"integrity, {case.name}", reason) for reason in case.warnings]
     for one in result.series:
-        if one.status is Status.REGRESSION:
-            lines.append(annotation("error", f"regression, {one.name}", one.reason))
+        if one.status in (Status.REGRESSION, Status.UNCONFIRMED):
+            where = [onset_line(change) for change in result.changes if one in change.series]
+            title = f"{str(one.status).lower()}, {one.name}"
+            lines.append(annotation("error", title, "\n".join([one.reason, *where])))
         elif one.status is not Status.PASS:
             lines.append(annotation("warning", f"{str(one.status).lower()}, {one.name}", one.reason))
+    if result.next_steps:
+        lines.append(annotation("notice", "gate, what to do", "\n".join(map(step_text, result.next_steps))))
     return lines + [annotation("warning", "gate", note) for note in result.notes]
+
+
+def repository_address(environment: Mapping[str, str]) -> str:
+    """``https://github.com/OWNER/NAME`` of the workflow, "" outside of one."""
+    server, name = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
+    return f"{server}/{name}" if re.fullmatch(r"https://[\w.-]+\|[\w.-]+/[\w.-]+", f"{server}|{name}") else ""
 
 
 def append_summary(text: str, environment: Mapping[str, str]) -> None:

@@ -108,7 +108,9 @@ def _confirmed(one: SeriesResult, again: dict[tuple[str, str], SeriesResult]) ->
     second = again.get((one.metric, one.load))
     if _is_acute(second):
         return replace(one, status=Status.REGRESSION, reason=f"{one.reason}; reproduced by the second run")
-    return replace(one, status=Status.NOT_REPRODUCED, reason=f"{one.reason}; not in the second run", alarm=None)
+    return replace(
+        one, status=Status.NOT_REPRODUCED, reason=f"{one.reason}; not in the second run", alarm=None, onset=None
+    )
 
 
 def _spike(one: SeriesResult, first: SeriesResult | None) -> SeriesResult:
@@ -121,7 +123,9 @@ def _outcome(series: Sequence[SeriesResult]) -> GateOutcome:
     statuses = {one.status for one in series}
     if Status.REGRESSION in statuses:
         return GateOutcome.REGRESSION
-    if not series or statuses & {Status.UNCONFIRMED, Status.INCONCLUSIVE}:
+    if Status.UNCONFIRMED in statuses:
+        return GateOutcome.UNCONFIRMED
+    if not series or Status.INCONCLUSIVE in statuses:
         return GateOutcome.INCONCLUSIVE
     return GateOutcome.PASS
 

@@ -11,8 +11,8 @@ from omni_bench.compare.stats.drift import MIN_MAGNITUDE, ChangePoint, change_po
 from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.nightly.gate.known import TOLERANCE_NIGHTS, KnownChanges
-from omni_bench.nightly.gate.result import Expected, SeriesResult, Status
+from omni_bench.nightly.gate.known import KnownChanges
+from omni_bench.nightly.gate.result import TOLERANCE_NIGHTS, Expected, Onset, SeriesResult, Status
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.series import MetricSeries, needs_equal_length, series_of
@@ -73,11 +73,14 @@ class _Judge:
         if acute is not None:
             return acute
         standing = self._standing()
+        if standing is not None:
+            text, index = standing
+            status = Status.KNOWN
+            if self.prediction is None:
+                status, text = Status.INCONCLUSIVE, f"{self._too_few()}; {text}"
+            return self._joined(replace(self._result(status, text), onset=self._onset(index, is_new=False)))
         if self.prediction is None:
-            few = self._result(Status.INCONCLUSIVE, self._too_few() + (f"; {standing}" if standing else ""))
-            return self._joined(few) if standing else few
-        if standing:
-            return self._joined(self._result(Status.KNOWN, standing))
+            return self._result(Status.INCONCLUSIVE, self._too_few())
         return self._result(Status.PASS, "within what the nights before allow")
 
     def _drift(self, point: ChangePoint) -> SeriesResult | None:
@@ -93,7 +96,7 @@ class _Judge:
         found = self._result(Status.REGRESSION, text)
         return replace(
             found,
-            commits=self._commits(point.index),
+            onset=self._onset(point.index, is_new=True),
             alarm=self._alarm(DRIFT, night, point.change),
         )
 
@@ -106,7 +109,8 @@ class _Judge:
         known = self.known.of_night(self.metric, self.load, position, start, change)
         if known is not None:
             text = f"{signed_percent(change)}, the change alarmed before (since {self._onset_date(known)})"
-            return self._joined(self._result(Status.KNOWN, text), acute=True)
+            found = replace(self._result(Status.KNOWN, text), onset=self._onset(self._index_of(known), is_new=False))
+            return self._joined(found, acute=True)
         text = (
             f"acute: {signed_percent(change)} against {self.prediction.nights} nights, "
             f"outside of {signed_percent(math.expm1(self.prediction.low - self.prediction.mean))} to "
@@ -114,20 +118,21 @@ class _Judge:
         )
         last = len(self.series.nights) - 1
         found = self._result(Status.UNCONFIRMED, text)
-        return replace(found, commits=self._commits(last), alarm=self._alarm(ACUTE, tonight, change))
+        return replace(found, onset=self._onset(last, is_new=True), alarm=self._alarm(ACUTE, tonight, change))
 
-    def _standing(self) -> str:
-        """The text of an open alarm: not accepted, and not undone by a later change; empty if there is none."""
+    def _standing(self) -> tuple[str, int] | None:
+        """The text of an open alarm, not accepted and not undone by a later change, and its first night; None."""
         for point in reversed(self.points):
             position = self.known.position(self.series.nights[point.index])
             known = self.known.of_point(self.metric, self.load, position, point.change)
             if known is not None and self._still_worse(point.index, point):
-                return f"{signed_percent(point.change)} since {_date(self.series.nights[point.index])}, alarmed before"
+                since = _date(self.series.nights[point.index])
+                return f"{signed_percent(point.change)} since {since}, alarmed before", point.index
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
             if index is not None and self._still_worse(index, None):
-                return f"{signed_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before"
-        return ""
+                return f"{signed_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
+        return None
 
     def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
         """Whether the newest level is worse by 3 % than the one before the change at ``index``."""
@@ -173,6 +178,12 @@ class _Judge:
     def _alarm(self, kind: str, night: StoredRun, change: float) -> HistoryAlarm:
         return HistoryAlarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
 
+    def _onset(self, index: int | None, *, is_new: bool) -> Onset | None:
+        nights = self.series.nights
+        if index is None:
+            return None
+        return Onset(nights[index], nights[index - 1] if index else None, len(nights) - index, is_new)
+
     def _commits(self, index: int) -> tuple[str | None, str | None]:
         nights = self.series.nights
         return (nights[index - 1].commit if index else None, nights[index].commit)
@@ -191,6 +202,8 @@ class _Judge:
         what = "valid nights"
         if self.start:
             what = f"nights since the change of {_date(self.series.nights[self.start])}"
+        elif self.evidence.baseline is not None:
+            what += f" since the baseline of {self.evidence.baseline.set_utc[:10]}"
         ratio = " with a pinned run" if self.evidence.pinned is not None else ""
         return f"too little history: {len(self.past)} of {MIN_NIGHTS} {what}{ratio}"
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from omni_bench.foreign_text import for_xml
-from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult, Status
+from omni_bench.nightly.gate.advice import onset_line
+from omni_bench.nightly.gate.result import GateResult, IntegrityCase, NextStep, SeriesResult, Status
 from omni_bench.records.invalid_reason import InvalidReason, next_steps
 
 SUITE = "omni-bench gate"
 
 
 def render_junit(result: GateResult) -> bytes:
-    """The document: a regression or hard failure is a failure, no measurement an error, inconclusive is skipped."""
-    suite = ElementTree.Element("testsuite", name=SUITE, timestamp=(result.run.started_utc or "").removesuffix("Z"))
+    """The document: a regression or hard failure is a failure, no measurement an error, inconclusive is skipped.
+
+    What is acute and was not run again is a failure too: nothing says yet that it is none.
+    """
+    suite = ElementTree.Element("testsuite", timestamp=(result.run.started_utc or "").removesuffix("Z"))
     for case in result.integrity:
         _integrity(suite, result.run.scenario, case)
     for one in result.series:
-        _series(suite, result.run.scenario, one)
+        _series(suite, result, one)
+    return written(suite)
+
+
+def written(suite: ElementTree.Element) -> bytes:
+    """The file of one suite, with its counts."""
+    suite.set("name", SUITE)
     counts = {name: len(suite.findall(f"testcase/{name}")) for name in ("failure", "error", "skipped")}
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(counts["failure"]))
@@ -39,15 +49,22 @@ def _integrity(suite: ElementTree.Element, scenario: str, case: IntegrityCase) -
         ElementTree.SubElement(element, "system-out").text = for_xml("\n".join(case.warnings))
 
 
-def _series(suite: ElementTree.Element, scenario: str, one: SeriesResult) -> None:
-    element = _case(suite, f"{scenario}.{one.load}", one.metric)
-    if one.status is Status.REGRESSION:
+def _series(suite: ElementTree.Element, result: GateResult, one: SeriesResult) -> None:
+    element = _case(suite, f"{result.run.scenario}.{one.load}", one.metric)
+    is_open = one.onset is not None and not one.onset.is_new
+    if one.status in (Status.REGRESSION, Status.UNCONFIRMED) or (is_open and result.until_accepted):
         child = ElementTree.SubElement(element, "failure", message=for_xml(one.reason), type=str(one.status))
-        child.text = for_xml(one.reason)
-    elif one.status in (Status.INCONCLUSIVE, Status.UNCONFIRMED):
+        where = [onset_line(change) for change in result.changes if one in change.series]
+        child.text = for_xml("\n".join([one.reason, *where, *map(step_text, result.next_steps)]))
+    elif one.status is Status.INCONCLUSIVE:
         ElementTree.SubElement(element, "skipped", message=for_xml(f"{one.status}: {one.reason}"))
     else:
         ElementTree.SubElement(element, "system-out").text = for_xml(f"{one.status}: {one.reason}")
+
+
+def step_text(step: NextStep) -> str:
+    """``confirm it: omni-bench ab ...``."""
+    return f"{step.text}: {step.command}" if step.command else step.text
 
 
 def _case(suite: ElementTree.Element, classname: str, name: str) -> ElementTree.Element:

@@ -8,12 +8,9 @@ from omni_bench.compare.stats.drift import MIN_SEGMENT
 from omni_bench.compare.stats.nightly import ACUTE_LIMIT
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.gate.result import TOLERANCE_NIGHTS
 from omni_bench.nightly.history.database import HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
-
-TOLERANCE_NIGHTS = 5
-"""An estimated onset moves as nights come in, and metrics of one change are found on different nights: onsets that
-are no further apart are those of one change, unless it has become worse by another 5 %."""
 
 
 class KnownChanges:

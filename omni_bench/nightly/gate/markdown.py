@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from omni_bench.foreign_text import escape_markdown
+from omni_bench.compare.rows import metric_label
+from omni_bench.foreign_text import code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.table import baseline_line
 from omni_bench.report.format import NA, number, signed_percent
@@ -14,6 +16,7 @@ _MARKS = {
     GateOutcome.PASS: "✅",
     GateOutcome.REGRESSION: "❌",
     GateOutcome.INCONCLUSIVE: "❔",
+    GateOutcome.UNCONFIRMED: "❗",
     GateOutcome.HARD_FAILURE: "⛔",
     GateOutcome.INVALID: "⚠️",
 }
@@ -23,7 +26,9 @@ def gate_verdict_line(result: GateResult) -> str:
     """``REGRESSION (exit 1): qwen3_tts on NVIDIA H100, 34 valid nights before``."""
     run = result.run
     nights = f"{result.nights} valid night{'' if result.nights == 1 else 's'} before"
-    return f"{result.outcome} (exit {result.exit_code}): {run.scenario}, {run.target} on {run.hardware}, {nights}"
+    who = f"{run.scenario}, {run.target} on {run.hardware}, {nights}"
+    since = since_text(result.open_changes)
+    return f"{result.outcome} (exit {result.exit_code}): {who}" + (f"; {since}" if since else "")
 
 
 def series_rows(result: GateResult) -> list[list[str]]:
@@ -37,7 +42,8 @@ def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
     expected = NA
     if one.expected is not None:
         expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]{suffix}"
-    name = f"{one.metric} / pinned" if ratio else one.metric
+    label = metric_label(one.metric).partition(" (")[0]  # the values have the unit
+    name = f"{label} / pinned" if ratio else label
     value = NA if one.value is None else number(one.value) + suffix
     return [
         name,
@@ -79,7 +85,8 @@ def render_gate(result: GateResult) -> str:
     if result.rerun is not None:
         facts["second run"] = result.rerun.source
     parts = [
-        f"## {_MARKS[result.outcome]} omni-bench gate: {result.outcome}",
+        _heading(result),
+        _what_to_do(result),
         "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in facts.items()),
         "\n".join(f"- {escape_markdown(line)}" for line in (*integrity_lines(result), *result.notes)),
         _table(result),
@@ -87,6 +94,21 @@ def render_gate(result: GateResult) -> str:
         "outside of it and worse than 5 %, twice. Drift: a change point (E-divisive, p < 0.001) of 3 % or more.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _heading(result: GateResult) -> str:
+    """The outcome, and what is open whatever it is: one red night is not followed by a plain green one."""
+    since = since_text(result.open_changes)
+    mark = "⚠️" if since and result.outcome is GateOutcome.PASS else _MARKS[result.outcome]
+    return f"## {mark} omni-bench gate: {result.outcome}" + (f": {since}" if since else "")
+
+
+def _what_to_do(result: GateResult) -> str:
+    lines = [
+        f"- {escape_markdown(step.text)}" + (f": {code_span(step.command)}" if step.command else "")
+        for step in result.next_steps
+    ]
+    return "\n".join(["**What to do**", "", *lines]) if lines else ""
 
 
 def _table(result: GateResult) -> str:

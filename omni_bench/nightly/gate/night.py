@@ -11,13 +11,15 @@ from omni_bench.compare.stats.nightly import MIN_NIGHTS
 from omni_bench.errors import ComparabilityError, ConfigError
 from omni_bench.nightly.gate.judge_night import evaluate
 from omni_bench.nightly.gate.judge_series import Evidence
-from omni_bench.nightly.gate.result import GateResult, Status
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.records.config import RATE_SEARCH
 
 MAX_LISTED = 8
 SAME_NIGHT = timedelta(hours=24)
+MISSED, FORGOTTEN = timedelta(hours=36), timedelta(days=14)
+"""A series without a night for so long has missed one; after a fortnight nobody waits for it any more."""
 
 
 def gate_night(
@@ -27,11 +29,13 @@ def gate_night(
     rerun: StoredRun | None = None,
     run_again: Callable[[], StoredRun] | None = None,
     pinned: StoredRun | None = None,
+    until_accepted: bool = False,
 ) -> GateResult:
     """Add the night, judge it, and record the verdict. Judging a night again replaces its verdict.
 
     ``rerun``: a second run of tonight that is there already; ``run_again`` makes one, called only if something is
-    acute. ``pinned``: the reference build's run of the same night. Raises ConfigError for an advisory night
+    acute. ``pinned``: the reference build's run of the same night. ``until_accepted``: a night with an open change is
+    a regression, until a baseline accepts it. Raises ConfigError for an advisory night
     and runs that cannot have these roles, ComparabilityError for a pinned run made otherwise, StoreError.
     """
     if tonight.advisory:
@@ -50,12 +54,17 @@ def gate_night(
     evidence = _evidence(history, tonight, before, pinned)
     last = before[-1] if before else None
     result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
-    notes = _made_otherwise(history, tonight) if len(before) < MIN_NIGHTS else ()
+    notes = [*_late(history, tonight), *_missing(history, tonight)]
+    if len(before) < MIN_NIGHTS:
+        notes += [*_made_otherwise(history, tonight), *_renamed(history, tonight)]
     if rerun is None and run_again is not None and result.with_status(Status.UNCONFIRMED):
         rerun = run_again()
         _check_rerun(tonight, rerun)
         result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
-    result = replace(result, notes=(*result.notes, *notes))
+    result = replace(result, notes=(*result.notes, *notes), until_accepted=until_accepted)
+    passes = result.outcome in (GateOutcome.PASS, GateOutcome.INCONCLUSIVE)
+    if until_accepted and result.open_changes and passes:
+        result = replace(result, outcome=GateOutcome.REGRESSION)
     if rerun is not None:
         history.add(rerun)
     history.record_verdict(
@@ -106,6 +115,58 @@ def _made_otherwise(history: History, tonight: StoredRun) -> tuple[str, ...]:
         f"a young series, as tonight was made otherwise than {last.source} of {last.started_utc or 'an unknown date'} "
         f"(then | now): {_listed(found[:MAX_LISTED])}{more}",
     )
+
+
+def _renamed(history: History, tonight: StoredRun) -> list[str]:
+    """Series that differ from a young one in the scenario's name alone."""
+    now = _when(tonight)
+    found = []
+    for last, nights in history.newest():
+        then = _when(last)
+        stopped = now is not None and then is not None and now - then > SAME_NIGHT / 2
+        alike = last.target == tonight.target and not differences(as_known_now(last.keys, tonight.keys), tonight.keys)
+        if stopped and last.scenario != tonight.scenario and alike:
+            found.append(
+                f"a young series, and scenario {last.scenario} differs from {tonight.scenario} in its name alone (its "
+                f"{nights} nights end on {_date(last)}): if it was renamed, its history does not go on under this name"
+            )
+    return found[:MAX_LISTED]
+
+
+def _missing(history: History, tonight: StoredRun) -> list[str]:
+    """Series that had nights lately and have none any more."""
+    now = _when(tonight)
+    found = []
+    for last, nights in history.newest():
+        then = _when(last)
+        other = last.series != tonight.series and last.scenario != tonight.scenario
+        if other and nights > 1 and now and then and MISSED < now - then <= FORGOTTEN:
+            found.append(f"no night of {last.scenario} ({last.target}, series {last.series}) since {_date(last)}")
+    return found[:MAX_LISTED]
+
+
+def _late(history: History, tonight: StoredRun) -> list[str]:
+    """That the history has nights after this one."""
+    later = [night for night in history.nights(tonight.series) if _order(night) > _order(tonight)]
+    if not later:
+        return []
+    nights = f"{len(later)} night{'' if len(later) == 1 else 's'}"
+    return [
+        f"this night is dated {_date(tonight)}, before {nights} of the history (the last of {_date(later[-1])}); it is "
+        "judged by those before it"
+    ]
+
+
+def _order(run: StoredRun) -> tuple[str, str]:
+    return (run.started_utc or "", run.run_id)
+
+
+def _date(run: StoredRun) -> str:
+    return (run.started_utc or "undated")[:10]
+
+
+def _when(run: StoredRun) -> datetime | None:
+    return None if run.started_utc is None else datetime.fromisoformat(run.started_utc)
 
 
 def _build(run: StoredRun, now: StoredRun) -> tuple[object, ...]:

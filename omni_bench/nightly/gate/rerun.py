@@ -31,14 +31,21 @@ def rerun_command(stored: Sequence[str], out: Path, custom: str | None) -> list[
         return [word.replace(OUT, str(out)) for word in words]
     if list(stored[:2]) != ["omni-bench", "run"]:
         raise ConfigError(f"the run was made by {shlex.join(stored) or 'an unknown command'}; give --rerun a COMMAND")
-    removed = {f"{name}={'null' if default is None else default}" for name, default in REMOVED_KEYS.items()}
-    folders = ("hydra.run.dir=", "hydra.sweep")
-    kept = [word for word in stored[2:] if word not in removed and not word.startswith(folders)]
-    if {"-m", "--multirun"} & set(kept):
+    kept = repeatable_words(stored)
+    if kept is None:
         raise ConfigError(
             "the run was one of a multirun, whose command line is not that of one run; give --rerun a COMMAND"
         )
     return [sys.executable, "-m", "omni_bench", "run", *kept, f"hydra.run.dir={out}"]
+
+
+def repeatable_words(stored: Sequence[str]) -> list[str] | None:
+    """The overrides of an ``omni-bench run`` that make such a run again, without its folder; None of any other."""
+    removed = {f"{name}={'null' if default is None else default}" for name, default in REMOVED_KEYS.items()}
+    folders = ("hydra.run.dir=", "hydra.sweep")
+    if list(stored[:2]) != ["omni-bench", "run"] or {"-m", "--multirun"} & set(stored):
+        return None
+    return [word for word in stored[2:] if word not in removed and not word.startswith(folders)]
 
 
 def run_again(stored: Sequence[str], out: Path, custom: str | None) -> StoredRun:

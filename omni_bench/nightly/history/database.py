@@ -141,6 +141,21 @@ class History:
         )
         return [row["series"] for row in rows]
 
+    def newest(self) -> list[tuple[StoredRun, int]]:
+        """The last night of every series, and how many nights it has."""
+        rows = self._read(
+            "SELECT series, count(*) AS nights FROM runs WHERE role = ? GROUP BY series", (Role.NIGHT.value,)
+        )
+        found = []
+        for row in rows:
+            last = self._runs(
+                "run_id = (SELECT run_id FROM runs WHERE series = ? AND role = ? "
+                "ORDER BY coalesce(started_utc, '') DESC, run_id DESC LIMIT 1)",
+                (row["series"], Role.NIGHT.value),
+            )
+            found.append((last[0], row["nights"]))
+        return found
+
     def scenarios(self) -> list[str]:
         """The scenarios in the history."""
         rows = self._read("SELECT DISTINCT scenario FROM runs ORDER BY scenario")
@@ -265,7 +280,7 @@ class History:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the file's write lock from its start, so that what it read stays true."""
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            schema.begin_writing(self._connection, str(self.path))
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omni_bench.compare.load import read_json, run_paths
 from omni_bench.compare.vllm_bench import group_results, read_result
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, OmniBenchError
 from omni_bench.nightly.history.records import Role, StoredRun, record_of_bench, record_of_run
 from omni_bench.records.run_folder import RunFolder
 
@@ -18,7 +18,33 @@ def load_records(specs: Sequence[str]) -> list[StoredRun]:
     Each is a run folder, a folder of runs, a pattern, a JSON file of ``vllm bench serve --save-result``, or the
     files of one sweep of that program with commas between them. Raises ConfigError, StoreError.
     """
-    return [record for spec in specs for record in _of_spec(spec)]
+    found = []
+    for one in load_each(specs):
+        if isinstance(one, OmniBenchError):
+            raise one
+        found.append(one)
+    return found
+
+
+def load_each(specs: Sequence[str]) -> Iterator[StoredRun | OmniBenchError]:
+    """The same one by one, with the error of what cannot be read in its place, so that the others are not lost."""
+    for spec in specs:
+        try:
+            paths = _paths(spec)
+        except OmniBenchError as error:
+            yield error
+            continue
+        results = {str(path): path for path in paths if path.suffix == ".json"}
+        for path in paths:
+            if path.suffix != ".json":
+                try:
+                    yield load_record(str(path))
+                except OmniBenchError as error:
+                    yield error
+        try:
+            yield from _bench_runs(results) if results else ()
+        except OmniBenchError as error:
+            yield error
 
 
 def load_record(path: str, role: Role = Role.NIGHT) -> StoredRun:
@@ -26,13 +52,11 @@ def load_record(path: str, role: Role = Role.NIGHT) -> StoredRun:
     return record_of_run(RunFolder.open(path).read_run(), path, role)
 
 
-def _of_spec(spec: str) -> list[StoredRun]:
+def _paths(spec: str) -> list[Path]:
     paths = [path for part in spec.split(",") if part.strip() for path in run_paths(part.strip())]
     if not paths:
         raise ConfigError(f"{spec!r} names no run; give a run folder, a folder of runs, a pattern, or a JSON file")
-    results = {str(path): path for path in paths if path.suffix == ".json"}
-    folders = [path for path in paths if path.suffix != ".json"]
-    return [load_record(str(path)) for path in folders] + _bench_runs(results)
+    return paths
 
 
 def _bench_runs(results: dict[str, Path]) -> list[StoredRun]:

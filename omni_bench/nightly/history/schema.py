@@ -14,10 +14,13 @@ from pathlib import Path
 
 from omni_bench.errors import StoreError
 from omni_bench.nightly.history.rows import code_reasons
+from omni_bench.terminal import say_aside
 
 VERSION = 3
 APPLICATION_ID = 0x6F6D6E69  # "omni": tells the file from other SQLite databases
 LOCK_WAIT_S = 60.0
+SAY_AFTER_S = 1.0
+"""How long the lock is waited for before that is said."""
 
 TABLES = """
 CREATE TABLE runs (
@@ -146,11 +149,26 @@ def connect(path: Path | None) -> sqlite3.Connection:
     return connection
 
 
+def begin_writing(connection: sqlite3.Connection, where: str) -> None:
+    """BEGIN IMMEDIATE; says that it waits if another process has the lock. Raises sqlite3.Error."""
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * SAY_AFTER_S)}")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        return
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the low byte of an extended code is the plain one
+            raise
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * LOCK_WAIT_S)}")
+    say_aside(f"waiting for the lock of {where}: another process writes to it (for {LOCK_WAIT_S:g} s at most)")
+    connection.execute("BEGIN IMMEDIATE")
+
+
 def _prepare(connection: sqlite3.Connection, where: str) -> None:
     """Make the tables of a new file, migrate an old one, refuse a newer or foreign one."""
     if _pragma(connection, "user_version") == VERSION and _pragma(connection, "application_id") == APPLICATION_ID:
         return
-    connection.execute("BEGIN IMMEDIATE")  # another process may be making the same file
+    begin_writing(connection, where)  # another process may be making the same file
     try:
         version, application = _pragma(connection, "user_version"), _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
+import threading
 from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
 
 import pytest
 import run_factory as runs
 
 from omni_bench.commands.cli import main
+from omni_bench.nightly.history import schema
 from omni_bench.records.invalid_reason import Code, InvalidReason
 from omni_bench.records.run_folder import RunFolder
 
@@ -85,7 +89,7 @@ def test_a_broken_night_exits_with_3(night, db, capsys):
     broken = night(1, levels=[level], valid=False, invalid_reasons=[reason | {"level": "concurrency 1"}])
     assert main(["gate", broken, "--db", db]) == 3
     assert "HARD FAILURE (exit 3)" in capsys.readouterr().out
-    assert main(["history", "--db", db, "baseline", "set", broken]) == 2
+    assert main(["history", "--db", db, "baseline", "set", broken, "--note", "x"]) == 2
     assert "it is invalid" in capsys.readouterr().err
 
 
@@ -128,6 +132,80 @@ def test_what_goes_wrong_with_the_history(night, db, tmp_path, capsys):
     assert main(["history", "add", "--db", db, night(0)]) == 0
     assert main(["history", "show", "--db", db, "--scenario", "smoke"]) == 2
     assert "there are: qwen3_tts" in capsys.readouterr().err
+
+
+def test_a_night_that_cannot_be_read_leaves_every_file(db, tmp_path, capsys, monkeypatch):
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "run.json").write_text("{")
+    assert main(["gate", str(broken), "--db", db]) == 3
+    assert "::error title=gate::" in capsys.readouterr().out
+    assert sorted(path.name for path in broken.iterdir()) == ["gate.json", "gate.md", "junit.xml", "run.json"]
+    root = ElementTree.fromstring((broken / "junit.xml").read_bytes())
+    assert root[0].attrib["errors"] == "1" and "is not JSON" in root[0][0][0].get("message")
+    assert "NO NIGHT" in summary.read_text()
+    missing, out = str(tmp_path / "none"), tmp_path / "out"
+    assert main(["gate", missing, "--db", db, "--out", str(out), "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads((out / "gate.json").read_text())
+    assert document["run"] is None and document["exit_code"] == 3 and document["error"]["code"] == "no_night"
+    assert main(["gate", missing, "--db", db]) == 3
+    assert "--out FOLDER names one" in capsys.readouterr().err and not (tmp_path / "none").exists()
+
+
+def test_bad_runs_do_not_keep_good_ones_out_of_the_history(night, db, tmp_path, capsys):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    specs = [str(tmp_path / "bad"), night(1), str(tmp_path / "none"), night(0)]
+    assert main(["history", "add", "--db", db, *specs]) == 3
+    captured = capsys.readouterr()
+    assert captured.out.count("added: ") == 2 and "dated before 1 nights of the history" in captured.out
+    assert captured.err.count("not added: ") == 2 and "2 of 4 runs were not added" in captured.err
+    assert main(["history", "add", "--db", db, "--json", *specs]) == 3
+    states = [one["state"] for one in json.loads(capsys.readouterr().out)]
+    assert states == ["not added", "already there", "not added", "already there"]
+
+
+def test_everything_is_there_as_json(night, db, capsys):
+    assert main(["history", "add", "--db", db, *(night(number) for number in range(3))]) == 0
+    capsys.readouterr()
+    assert main(["gate", night(3), "--db", db, "--json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["outcome"] == "INCONCLUSIVE" and document["changes"] == document["next_steps"] == []
+    assert main(["history", "baseline", "set", "--db", db, "--json", night(0), "--note", "seed"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["note"] == "seed"
+    assert main(["history", "show", "--db", db, "--json"]) == 0
+    (series,) = json.loads(capsys.readouterr().out)
+    assert [one["outcome"] for one in series["nights"]] == [None, None, None, "INCONCLUSIVE"]
+    assert {one["metric"] for one in series["trends"]} == {"ttfp_ms", "rtf", "audio_per_s"}
+    assert series["trends"][0]["values"][0]["value"] > 0 and series["baseline"]["note"] == "seed"
+    assert main(["history", "baseline", "show", "--db", db, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+
+def test_a_baseline_needs_a_reason(night, db, capsys):
+    with pytest.raises(SystemExit):
+        main(["history", "baseline", "set", "--db", db, night(0)])
+    assert "--note" in capsys.readouterr().err
+
+
+def test_the_lock_of_a_history_is_waited_for_and_that_is_said(night, db, capsys, monkeypatch):
+    monkeypatch.setattr(schema, "SAY_AFTER_S", 0.05)
+    assert main(["history", "add", "--db", db, night(0)]) == 0
+    other = sqlite3.connect(db, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.5, other.execute, ["COMMIT"])
+    timer.start()
+    try:
+        assert main(["history", "add", "--db", db, night(1)]) == 0
+    finally:
+        timer.join()
+        other.close()
+    captured = capsys.readouterr()
+    assert captured.err == f"waiting for the lock of {db}: another process writes to it (for 60 s at most)\n"
 
 
 def test_results_of_vllm_bench_are_shown_and_marked(db, tmp_path, capsys):

@@ -71,7 +71,8 @@ def test_an_interrupted_night_is_no_measurement(past):
 
 def test_an_acute_night_is_not_judged_before_a_second_run(past):
     result = gate_night(past, made.night(13, slower=1.15))
-    assert result.outcome is GateOutcome.INCONCLUSIVE and set(statuses(result).values()) == {Status.UNCONFIRMED}
+    assert result.outcome is GateOutcome.UNCONFIRMED and set(statuses(result).values()) == {Status.UNCONFIRMED}
+    assert result.exit_code == 2
     assert past.alarms(result.run.series) == []
 
 
@@ -283,9 +284,44 @@ def test_a_young_series_says_what_cut_it_off(past):
 
 
 def test_a_first_night_and_other_scenarios_say_nothing_of_the_kind(past):
-    assert gate_night(past, made.night(13, scenario="other")).notes == ()
+    assert gate_night(past, made.night(13, scenario="other", keys={"client.seed": 3})).notes == ()
     with History(None) as empty:
         assert gate_night(empty, made.night(1)).notes == ()
+
+
+def test_a_renamed_scenario_is_said_and_one_that_misses_its_nights(past):
+    (note,) = gate_night(past, made.night(13, scenario="qwen3_tts_v2")).notes
+    assert "qwen3_tts differs from qwen3_tts_v2 in its name alone (its 12 nights end on 2026-01-12)" in note
+    assert gate_night(past, made.night(12, hour=1, scenario="twin")).notes == (), "both run every night"
+    (missing,) = gate_night(past, made.night(14, scenario="other", keys={"client.seed": 3})).notes[-1:]
+    assert missing.startswith("no night of qwen3_tts (reference (tiny), series ") and missing.endswith("2026-01-12")
+    late = gate_night(past, made.night(40, scenario="new", keys={"client.seed": 4})).notes
+    assert not any("no night of" in note for note in late), "nobody waits for it any more"
+
+
+def test_a_night_that_comes_late_is_said(past):
+    (note,) = gate_night(past, made.night(10, hour=5)).notes
+    assert note.startswith("this night is dated 2026-01-10, before 2 nights of the history (the last of 2026-01-12)")
+
+
+def test_an_open_change_is_counted_until_a_baseline_accepts_it(past):
+    nights = [made.night(number, slower=1.2) for number in range(13, 17)]
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.2)
+    first = gate_night(past, nights[0], rerun=rerun)
+    (change,) = first.changes
+    assert first.open_changes == () and change.onset.is_new and len(change.series) == 3
+    assert change.onset.commits == (made.commit_of(12), made.commit_of(13))
+    for number, night in enumerate(nights[1:], start=2):
+        result = gate_night(past, night)
+        (change,) = result.open_changes
+        assert result.outcome is GateOutcome.PASS and change.onset.nights == number
+        assert change.onset.first_bad.run_id == nights[0].run_id and change.onset.last_good.source == "runs/12"
+        red = gate_night(past, night, until_accepted=True)
+        assert red.outcome is GateOutcome.REGRESSION and red.exit_code == 1
+    past.set_baseline([nights[0].run_id], "accepted")
+    result = gate_night(past, made.night(17, slower=1.2), until_accepted=True)
+    assert result.open_changes == () and result.outcome is GateOutcome.INCONCLUSIVE
+    assert "4 of 10 valid nights since the baseline of 20" in reasons(result)
 
 
 def test_a_rate_search_cannot_be_gated(past):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -10,7 +11,10 @@ from xml.etree import ElementTree
 import night_factory as made
 import pytest
 from reasons import because
+from rich.console import Console
 
+from omni_bench.commands.gate import _print_table
+from omni_bench.nightly.gate.advice import advise
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions
 from omni_bench.nightly.gate.junit import render_junit
@@ -34,6 +38,20 @@ def broken():
     reasons = (because(Code.INVALID_AUDIO, NASTY),)
     with made.history_of(made.nights(12)) as history:
         yield gate_night(history, made.night(13, faulty=1, level_reasons=reasons, faults=("reference.fault=x",)))
+
+
+@pytest.fixture
+def past_acute():
+    with made.history_of(made.nights(12)) as history:
+        yield gate_night(history, made.night(13, slower=1.2))
+
+
+@pytest.fixture
+def past_change():
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.2)
+    with made.history_of(made.nights(12)) as history:
+        gate_night(history, made.night(13, slower=1.2), rerun=rerun)
+        yield gate_night(history, made.night(14, slower=1.2))
 
 
 @pytest.fixture
@@ -105,7 +123,7 @@ def test_the_summary_is_added_to_what_is_there(tmp_path):
 
 def test_the_page(regression, broken, young):
     page = render_gate(regression)
-    assert page.startswith("## ❌ omni-bench gate: REGRESSION\n") and "| rtf " in page and "second run" in page
+    assert page.startswith("## ❌ omni-bench gate: REGRESSION\n") and "| RTF p50 " in page and "second run" in page
     assert "12 valid nights before this one" in page and "none was set" in page
     page = render_gate(broken)
     assert "⛔ omni-bench gate: HARD FAILURE" in page and "makes no performance claim" in page
@@ -116,10 +134,76 @@ def test_the_page(regression, broken, young):
     ) and "0 valid nights" in gate_verdict_line(young)
 
 
+def test_what_to_do_is_everywhere(regression):
+    steps = advise(
+        regression, run="my runs/13", database="h.sqlite", evidence=["r/report.md"], repository="https://github.com/o/r"
+    )
+    result = replace(regression, next_steps=steps)
+    good, bad = made.commit_of(12), made.commit_of(13)
+    onset = (
+        f"last good 2026-01-12 {good[:12]} (runs/12); first bad 2026-01-13 {bad[:12]} (runs/13): "
+        "TTFP, RTF, audio/s at c = 1"
+    )
+    confirm = f"omni-bench ab scenario=qwen3_tts before=git:{good[:12]} after=git:{bad[:12]}"
+    accept = "omni-bench history --db h.sqlite baseline set 'my runs/13' --note WHY"
+    _, found = cases(result)
+    said = found["qwen3_tts.c = 1/rtf"].find("failure").text
+    page, notice = render_gate(result), annotations(result)[-1]
+    assert notice.startswith("::notice title=gate%2C what to do::")
+    for text in (said, page, notice, json.dumps(to_document(result))):
+        for step in (onset, confirm, accept, f"https://github.com/o/r/compare/{good}...{bad}", "r/report.md"):
+            assert step in text.replace("\\", "")
+    assert any(line.startswith("::error title=regression") and onset in line for line in annotations(result))
+    assert page.index("What to do") < page.index("| metric")
+
+
+def test_other_servers_and_equal_commits_are_confirmed_otherwise(regression):
+    def confirm(**changes):
+        onset = replace(regression.series[0].onset, **changes.pop("onset", {}))
+        series = tuple(replace(one, onset=onset) for one in regression.series)
+        run = replace(regression.run, **changes)
+        steps = advise(replace(regression, run=run, series=series), run="r")
+        return next(step for step in steps if "confirm" in step.text or "the commit is" in step.text)
+
+    other = confirm(target="vllm_omni (Qwen3)", command=("omni-bench", "run", "target=vllm_omni", "load.rate_hz=[1]"))
+    assert other.command == "omni-bench ab 'load.rate_hz=[1]' before=http://127.0.0.1:8091 after=http://127.0.0.1:8092"
+    assert "at port 8091" in other.text
+    same = confirm(onset={"first_bad": regression.series[0].onset.last_good})
+    assert same.command == "" and "the same on both nights" in same.text
+    assert "are not known" in confirm(command=("my", "script")).text
+
+
+def test_an_open_change_stays_in_the_heading(past_change):
+    result = past_change
+    since = "1 change is open since 2026-01-13 (2 nights), and no baseline accepts it"
+    assert render_gate(result).startswith(f"## ⚠️ omni-bench gate: PASS: {since}\n")
+    assert gate_verdict_line(result).endswith(since)
+
+
+def test_a_night_not_confirmed_is_no_skipped_test(past_acute):
+    root, found = cases(past_acute)
+    assert root[0].attrib["failures"] == "3" and root[0].attrib["skipped"] == "0"
+    assert found["qwen3_tts.c = 1/rtf"].find("failure").get("type") == "NOT CONFIRMED YET"
+    step = advise(past_acute, run="r", database="h")[0]
+    assert step.command == "omni-bench gate r --db h --rerun" and "--reproduced-by" in step.text
+    assert render_gate(past_acute).startswith("## ❗ omni-bench gate: NOT CONFIRMED YET\n")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_has_the_reason_below_the_row(regression, width):
+    out = io.StringIO()
+    _print_table(Console(file=out, width=width), regression)
+    lines = out.getvalue().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    assert all(line.startswith("    ") for line in lines[3:] if not re.match("TTFP|RTF|audio/s", line))
+    assert lines[2].startswith("TTFP p50") and lines[3].startswith("    acute: +")
+    assert ("expected" in lines[0]) == (width == 120)
+
+
 def test_rows(regression):
     rows = series_rows(regression)
     assert all(len(row) == len(HEADERS) for row in rows)
-    assert rows[0][:3] == ["ttfp_ms", "c = 1", "72.3 ms"] and rows[0][6] == "REGRESSION"
+    assert rows[0][:3] == ["TTFP p50", "c = 1", "72.3 ms"] and rows[0][6] == "REGRESSION"
     assert rows[0][3].endswith("] ms") and rows[2][2].endswith(" s/s") and rows[2][3].endswith("] s/s")
     assert rows[1][2] == "0.361" and rows[1][3].endswith("]"), "a ratio has no unit"
     assert float(rows[0][4].removesuffix(" %")) == pytest.approx(20, abs=2)
@@ -139,7 +223,7 @@ def test_rows_of_nothing_are_missing_and_not_zero(young):
     assert all(row[3:6] == ["n/a", "n/a", "n/a"] for row in series_rows(young))
     with made.history_of(made.nights(12)) as history:
         rows = series_rows(gate_night(history, made.night(13, rtf=None)))
-    rtf = next(row for row in rows if row[0] == "rtf")
+    rtf = next(row for row in rows if row[0] == "RTF p50")
     assert rtf[2:6] == ["n/a", "n/a", "n/a", "n/a"] and rtf[6] == "INCONCLUSIVE" and "no value tonight" in rtf[7]
 
 
