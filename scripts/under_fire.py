@@ -262,6 +262,16 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(rows)
 
 
+def _show(result: Result, folder: Path) -> None:
+    kill = result.kill
+    what = f"{kill.number:3d} {kill.signal.name} {kill.process}, {kill.phase}{', judge' * kill.judge}"
+    verdict = "; ".join(result.problems) or ("ok" if result.hit else "ok (it was gone before)")
+    print(f"{what}: {result.finished} finished before: {verdict}", flush=True)
+    if result.problems:
+        said = _text(folder / f"kill-{kill.number:03d}.log")
+        print("\n".join(f"    {line}" for line in said.splitlines()))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Shoot, print a table, and say what failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
@@ -274,18 +284,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = []
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="under-fire-") as folder:
-        for kill in kills:
-            result = Run(kill, Path(folder) / f"kill-{kill.number:03d}").shoot()
-            results.append(result)
-            what = f"{kill.number:3d} {kill.signal.name} {kill.process}, {kill.phase}{', judge' * kill.judge}"
-            verdict = "; ".join(result.problems) or ("ok" if result.hit else "ok (it was gone before)")
-            print(f"{what}: {result.finished} finished before: {verdict}", flush=True)
-            if result.problems:
-                print(
-                    "\n".join(
-                        f"    {line}" for line in _text(Path(f"{folder}/kill-{kill.number:03d}.log")).splitlines()
-                    )
-                )
+        with contextlib.suppress(KeyboardInterrupt):  # what was seen so far is shown
+            for kill in kills:
+                results.append(Run(kill, Path(folder) / f"kill-{kill.number:03d}").shoot())
+                _show(results[-1], Path(folder))
     failed = [one for one in results if one.problems]
     took = f"{len(results)} kills, {sum(one.hit for one in results)} of a living process, {len(failed)} with a problem"
     text = f"{table(results)}\n\n{took}; {time.monotonic() - started:.0f} s.\n"
