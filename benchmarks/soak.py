@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import statistics
 import sys
@@ -35,6 +36,7 @@ from omni_bench.load.runner import run_level
 from omni_bench.records.config import ClientConfig, TargetConfig
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
+from omni_bench.run.config.compose import compose
 from omni_bench.targets.reference import ReferenceTarget
 from reference_impl.http.app import KEEPALIVE_TIMEOUT_S
 from reference_impl.http.service import BODY_TIMEOUT_S
@@ -42,8 +44,9 @@ from reference_impl.settings import ServerSettings
 
 TEXT = "Hi."
 SAMPLE_S, DRIP_S, SETTLE_S = 1.0, 2.0, 3.0
-SETTLED = 0.2
-"""The share of the requests in which allocators and caches fill up; the slope is of what follows."""
+LINGER_S = 10.0  # for which aiohttp reads on after it has answered 408
+SETTLED, ENOUGH = 0.2, 500
+"""The share of the requests in which allocators and caches fill up; how many must follow for a slope."""
 MAX_GROWTH_MIB = 1.0  # per 1,000 requests
 
 
@@ -94,9 +97,9 @@ class Watch:
 
 
 def growth_mib(samples: Sequence[Sample], requests: int) -> float | None:
-    """Least squares of resident memory over answered requests, in MiB per 1,000; None with fewer than ten samples."""
+    """Least squares of resident memory over answered requests, in MiB per 1,000; None of too few."""
     late = [one for one in samples if one.answered >= SETTLED * requests]
-    if len(late) < 10 or late[0].answered == late[-1].answered:
+    if len(late) < 10 or late[-1].answered - late[0].answered < ENOUGH:
         return None
     return statistics.linear_regression([one.answered for one in late], [one.rss for one in late]).slope * 1000 / 2**20
 
@@ -114,14 +117,17 @@ def plan(requests: int, concurrency: int, client: ClientConfig) -> LevelPlan:
 async def drip(host: str, port: int, body: bool, limit_s: float) -> float | None:
     """A client that sends a byte every two seconds, of the head or the body; how long it was let, None: to the end."""
     reader, writer = await asyncio.open_connection(host, port)
-    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: soak\r\nContent-Length: 4096\r\n\r\n"
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: soak\r\nContent-Length: 4096\r\n"
     started = time.monotonic()
     ended = asyncio.ensure_future(reader.read())
     with contextlib.suppress(ConnectionError):
         if body:
-            writer.write(head)
-        while time.monotonic() - started < limit_s and not ended.done():
-            writer.write(b" " if body else b"P")
+            writer.write(head + b"\r\n")
+        rest = itertools.repeat(b" ") if body else (head[i : i + 1] for i in range(len(head)))
+        for byte in rest:
+            if time.monotonic() - started >= limit_s or ended.done():
+                break
+            writer.write(byte)
             await asyncio.wait((ended,), timeout=DRIP_S)
     took = time.monotonic() - started if ended.done() else None
     ended.cancel()
@@ -192,10 +198,10 @@ def soak(
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """The figures, and what is wrong with them."""
     assert target._process is not None and target._process.pid is not None
-    client = replace(ClientConfig(), request_timeout_s=float(parsed.limit_s))
+    client = replace(compose().client, request_timeout_s=float(parsed.limit_s))
     url, watch = FORMS[client.kind].url(target.base_url), Watch(target._process.pid)
     slow: list[tuple[list[float | None], list[float | None]]] = []
-    allowed_s = max(KEEPALIVE_TIMEOUT_S, BODY_TIMEOUT_S) + 3 * DRIP_S
+    allowed_s = max(KEEPALIVE_TIMEOUT_S, BODY_TIMEOUT_S + LINGER_S) + 3 * DRIP_S
     dripping = threading.Thread(
         target=lambda: slow.append(asyncio.run(drips(server_root(url), parsed.slow, allowed_s))), daemon=True
     )

@@ -101,6 +101,13 @@ class Run:
 
     def shoot(self) -> Result:
         """Begin the run, kill, look, go on with it, look again."""
+        try:
+            return self._shoot()
+        except BaseException:
+            self._end_all()
+            raise
+
+    def _shoot(self) -> Result:
         process = self._start(*self._begin())
         hit = self._wait_and_kill(process)
         finished = self._finished()
@@ -194,10 +201,13 @@ class Run:
         deadline = time.monotonic() + LEFT_S
         while (found := self._pids("")) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-        for pid in found:
+        self._end_all()
+        return [f"{len(found)} processes left"] if found else []
+
+    def _end_all(self) -> None:
+        for pid in self._pids(""):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return [f"{len(found)} processes left"] if found else []
 
     def _whole(self, finished: dict[str, int]) -> list[str]:
         """After all, every planned request is there once, and those that had finished are as they were."""
@@ -283,11 +293,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kills = [one for one in planned(parsed.kills, parsed.seed) if parsed.only is None or one.number in parsed.only]
     results = []
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="under-fire-") as folder:
-        with contextlib.suppress(KeyboardInterrupt):  # what was seen so far is shown
-            for kill in kills:
-                results.append(Run(kill, Path(folder) / f"kill-{kill.number:03d}").shoot())
-                _show(results[-1], Path(folder))
+    # Ctrl-C: what was seen so far is shown
+    with tempfile.TemporaryDirectory(prefix="under-fire-") as folder, contextlib.suppress(KeyboardInterrupt):
+        for kill in kills:
+            results.append(Run(kill, Path(folder) / f"kill-{kill.number:03d}").shoot())
+            _show(results[-1], Path(folder))
     failed = [one for one in results if one.problems]
     took = f"{len(results)} kills, {sum(one.hit for one in results)} of a living process, {len(failed)} with a problem"
     text = f"{table(results)}\n\n{took}; {time.monotonic() - started:.0f} s.\n"
