@@ -9,12 +9,12 @@ from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.console import print_comparison
 from omni_bench.compare.csv_file import render_csv
 from omni_bench.compare.document import to_document
-from omni_bench.compare.load import load_arm
+from omni_bench.compare.load import is_run, load_arm
 from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request
 from omni_bench.compare.page import comparison_page
 from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
-from omni_bench.errors import EXIT_INVALID, EXIT_OK
+from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import from_here
@@ -39,6 +39,8 @@ def compare_command(
     1 for a regression, a hard failure, a broken after, or runs that make no performance claim, else 0. Raises
     ConfigError, ComparabilityError, StoreError.
     """
+    if out is not None and is_run(Path(out)):
+        raise ConfigError(f"--out {out}: is the folder of a run, whose report.html would be lost; name another folder")
     arms = load_arm(before), load_arm(after)
     comparison = compare_runs(*arms, force=force)
     command = ["omni-bench", "compare", before, after, *(["--force"] if force else [])]

@@ -162,18 +162,19 @@ def _expanded(path: Path, part: str) -> list[Path]:
         if path.suffix != ".json":
             raise ConfigError(f"{part!r}: {path} is neither a run folder nor a JSON file of vllm bench serve")
         return [path]
-    if _is_run(path):
+    if is_run(path):
         return [path]
     with os_errors_as_store_errors("read", path):
         inside = sorted(path.iterdir())
-    found = [child for child in inside if child.is_dir() and _is_run(child)]
+    found = [child for child in inside if child.is_dir() and is_run(child)]
     found = found or [child for child in inside if child.is_file() and child.suffix == ".json"]
     if not found:
         raise ConfigError(f"{part!r}: {path} is not a run folder and holds none")
     return found
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Whether ``path`` is a run folder, finished or not."""
     return (path / "run.json").is_file() or (path / "requests.jsonl").is_file()
 
 

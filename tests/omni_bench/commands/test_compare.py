@@ -80,3 +80,11 @@ def test_unequal_keys_exit_with_2_unless_forced(make, capsys):
 def test_what_is_not_there_exits_with_2(tmp_path, capsys):
     assert main(["compare", str(tmp_path / "no"), str(tmp_path / "no")]) == 2
     assert "there is no such file or folder" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_run_is_not_written_into(make, capsys):
+    run = make.folder("run")
+    (run / "report.html").write_text("of the run")
+    assert main(["compare", str(run), str(run), "--out", str(run)]) == 2
+    assert f"--out {run}: is the folder of a run" in capsys.readouterr().err
+    assert (run / "report.html").read_text() == "of the run" and not (run / "compare.md").exists()
