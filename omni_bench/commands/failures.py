@@ -32,6 +32,9 @@ def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] =
     except OSError as error:
         say_error(_describe_os_error(error))
         return EXIT_INFRASTRUCTURE
+    except MemoryError:
+        say_error("no memory is left; ask for fewer requests at once, or raise the limit (ulimit -v)")
+        return EXIT_INFRASTRUCTURE
     except Exception as error:
         where = _write_traceback(log_folder())
         say_error(f"internal error, a bug in omni-bench: {type(error).__name__}: {error}\n  traceback: {where}")

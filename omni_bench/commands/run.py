@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 import threading
@@ -34,6 +35,8 @@ from omni_bench.terminal import say_aside
 
 PROGRAM = "omni-bench"
 RESUME = "--resume"
+MEMORY_BYTES = 384 << 20
+"""Address space that a run's own process needs; its server, judge and load workers have their own."""
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
 
 # At import: a launcher that runs jobs in other processes (joblib, Ray, submitit) imports this
@@ -62,6 +65,7 @@ def run_command(arguments: list[str]) -> int:
     ``--resume FOLDER`` goes on with a run instead. Raises ConfigError for what Hydra cannot compose, StoreError for a
     ``hydra.run.dir`` that holds a run, and what :func:`omni_bench.run.orchestrate.resume` raises.
     """
+    _check_memory()
     if any(one == RESUME or one.startswith(f"{RESUME}=") for one in arguments):
         return _resume(arguments)
     application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
@@ -78,6 +82,16 @@ def run_command(arguments: list[str]) -> int:
             # Hydra's argparse, and flags such as --cfg with a package that does not exist.
             return end.code if isinstance(end.code, int) else EXIT_USAGE
     return _exit_codes[-1] if _exit_codes else EXIT_OK
+
+
+def _check_memory() -> None:
+    """Raise ConfigError for too little memory: SciPy's OpenBLAS asks for it again and again, without end."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY and soft < MEMORY_BYTES:
+        raise ConfigError(
+            f"this process may have {soft >> 20} MiB of memory, and needs {MEMORY_BYTES >> 20} MiB: raise the limit "
+            "(ulimit -v)"
+        )
 
 
 def _resume(arguments: list[str]) -> int:

@@ -49,6 +49,11 @@ def test_a_bug_says_where_its_traceback_is(tmp_path, capsys):
     assert "in raising" not in err and "raise error" in (tmp_path / "traceback.txt").read_text()
 
 
+def test_a_lack_of_memory_is_no_bug(capsys):
+    assert guarded(raising(MemoryError())) == 3
+    assert capsys.readouterr().err.startswith("omni-bench: error: no memory is left; ")
+
+
 def test_without_a_run_folder_the_traceback_is_in_a_temporary_file(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert guarded(raising(ZeroDivisionError("x"))) == 3

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from repository import HELPERS
 
+from omni_bench.commands.run import MEMORY_BYTES
+
 SERVER = f"{sys.executable} {HELPERS / 'fake_speech_server.py'} {{port}} 0.05"
 RUN = (
     "scenario=smoke", "load.concurrency=[1,2]", "load.requests_per_level=3", "load.requests_per_slot=1", "asr=none",
@@ -52,9 +54,11 @@ def test_a_full_disk_keeps_what_finished_and_the_run_can_be_gone_on_with(tmp_pat
     assert again.returncode in (0, 1) and sorted(names) == [f"c{c}-000{i}" for c in (1, 2) for i in range(3)]
 
 
-def test_too_few_open_files_and_a_folder_that_cannot_be_made_are_told_before_anything_is_sent():
+def test_too_few_files_too_little_memory_and_no_folder_are_told_before_anything_is_sent():
     few = begin(*RUN, limits={resource.RLIMIT_NOFILE: 64})
     assert "need 66 open files, and this process may have 64" in last(said(few)) and few.returncode == 2
+    little = begin(*RUN, limits={resource.RLIMIT_AS: 300 << 20})
+    assert "may have 300 MiB of memory, and needs 384 MiB" in last(said(little)) and little.returncode == 2
     nowhere = begin(*RUN, "hydra.run.dir=/proc/nowhere/run")
     assert "/proc/nowhere" in last(said(nowhere)) and nowhere.returncode == 3
 
@@ -65,3 +69,8 @@ def test_two_runs_at_once_do_not_touch_each_other(tmp_path):
         said(process)
         run = json.loads((Path(tmp_path) / name / "run.json").read_text())
         assert process.returncode == 0 and [level["completed"] for level in run["levels"]] == [3, 3]
+
+
+def test_a_run_fits_into_the_memory_that_it_says_it_needs(tmp_path):
+    process = begin(*RUN, f"hydra.run.dir={tmp_path / 'run'}", limits={resource.RLIMIT_AS: MEMORY_BYTES})
+    assert last(said(process)) and process.returncode == 0
