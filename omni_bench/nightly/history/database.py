@@ -21,6 +21,7 @@ from omni_bench.nightly.history.rows import (
     name_series,
     now_utc,
     run_of,
+    storable,
     stored_level,
     timing,
 )
@@ -218,7 +219,7 @@ class History:
             for series, runs in by_series.items():
                 now = now_utc()
                 cursor = connection.execute(
-                    "INSERT INTO baselines (series, set_utc, note) VALUES (?, ?, ?)", (series, now, note)
+                    "INSERT INTO baselines (series, set_utc, note) VALUES (?, ?, ?)", storable((series, now, note))
                 )
                 for run in runs:
                     insert_row(connection, "baseline_runs", {"baseline_id": cursor.lastrowid, "run_id": run.run_id})
@@ -249,7 +250,7 @@ class History:
 
     def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         try:
-            return self._connection.execute(query, parameters).fetchall()
+            return self._connection.execute(query, storable(parameters)).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read the history {self.path}: {error}") from error
 
@@ -270,11 +271,17 @@ class History:
             summary = {name: row[name] for name in ("unit", "better", "n", *FIGURES)}
             figures.setdefault((row["run_id"], row["load"]), {})[row["metric"]] = summary
         levels: dict[str, list[StoredLevel]] = {}
-        for row in self._read(f"SELECT * FROM levels WHERE {inside} ORDER BY position", parameters):
-            levels.setdefault(row["run_id"], []).append(
-                stored_level(row, figures.get((row["run_id"], row["load"]), {}))
-            )
-        return [run_of(row, levels.get(row["run_id"], [])) for row in rows]
+        stored = self._read(f"SELECT * FROM levels WHERE {inside} ORDER BY position", parameters)
+        try:
+            for row in stored:
+                level = stored_level(row, figures.get((row["run_id"], row["load"]), {}))
+                levels.setdefault(row["run_id"], []).append(level)
+            return [run_of(row, levels.get(row["run_id"], [])) for row in rows]
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise StoreError(
+                f"the history {self.path} is damaged ({what}); make it anew: history add RUN..."
+            ) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -21,10 +21,14 @@ LEVEL_COLUMNS = ("load", "concurrency", "arrival", "requests", "failed", "faulty
 
 
 def insert_row(connection: sqlite3.Connection, table: str, values: Mapping[str, Any]) -> None:
-    """One row, by column; a lone surrogate in a text, which SQLite cannot hold, becomes its escape."""
+    """One row, by column."""
     marks = ", ".join("?" * len(values))
-    row = [one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one for one in values.values()]
-    connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", row)
+    connection.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", storable(values.values()))
+
+
+def storable(values: Iterable[Any]) -> list[Any]:
+    """``values`` for SQLite, which cannot hold a lone surrogate: in texts it becomes its escape."""
+    return [one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one for one in values]
 
 
 def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:
@@ -65,9 +69,11 @@ def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:
 
 
 def run_of(row: sqlite3.Row, levels: Sequence[StoredLevel]) -> StoredRun:
-    """A row of ``runs`` with its levels."""
+    """A row of ``runs`` with its levels. Raises ValueError, TypeError or AttributeError for damaged columns."""
     plain = ("run_id", "kind", "scenario", "series", "target", "hardware", "started_utc", "source")
     stored = {name: json.loads(row[name]) for name in RUN_DOCUMENTS}
+    if not isinstance(stored["keys"], dict):
+        raise TypeError(f"keys is {row['keys']!r}")
     return StoredRun(
         **{name: row[name] for name in plain},
         **{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()},

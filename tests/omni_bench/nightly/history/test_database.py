@@ -155,3 +155,20 @@ def test_a_damaged_history_is_an_error_with_its_path(tmp_path):
         with pytest.raises(StoreError, match="cannot write to the history"):
             history.add(made.night(2))
         assert [row["run_id"] for row in history._read("SELECT run_id FROM runs")] == [run.run_id]
+
+
+@pytest.mark.parametrize("damage", ["reasons = '[1]'", "keys = '[1]'", "keys = 'x'"])
+def test_a_damaged_row_is_an_error_that_says_what_to_do(tmp_path, damage):
+    with made.history_of([made.night(1)], tmp_path / "history.sqlite") as history:
+        with sqlite3.connect(history.path) as connection:
+            connection.execute(f"UPDATE runs SET {damage}")
+        with pytest.raises(StoreError, match=r"history\.sqlite is damaged .* make it anew: history add"):
+            history.nights(made.night(1).series)
+
+
+def test_what_sqlite_cannot_hold_is_kept_and_found_as_its_escape():
+    run = made.night(1, scenario="a\udcff")
+    with made.history_of([run]) as history:
+        assert history.series("a\udcff") == [run.series]
+        history.set_baseline([run.run_id], "note \udcff")
+        assert history.baseline(run.series).note == "note \\udcff"
