@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def command() -> int:
         code = _dispatch(arguments)
-        sys.stdout.flush()  # so that a reader that has gone is noticed here and not at exit
+        if sys.stdout is not None:  # it is when the caller has closed it (`>&-`)
+            sys.stdout.flush()  # so that a reader that has gone is noticed here and not at exit
         return code
 
     return guarded(command)

@@ -25,7 +25,8 @@ def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     command = server_command(host, port, reference)
     where = f"at {url_of(host, port)}" if port else f"on a free port of {host}, which its log names"
     say_aside(f"serving {where}; Ctrl-C ends it")
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     os.execve(command[0], command, server_env())
 
 

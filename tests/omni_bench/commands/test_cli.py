@@ -250,3 +250,9 @@ def test_the_script_is_for_this_program(monkeypatch, capsys):
     monkeypatch.delenv("COMP_LINE", raising=False)
     assert main(["run", "-sc", "install=bash"]) == 0
     assert capsys.readouterr().out.rstrip().endswith("hydra_bash_completion omni-bench")
+
+
+def test_a_closed_output_is_no_bug(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    assert main(["list"]) == 0
+    assert capsys.readouterr().err == ""
