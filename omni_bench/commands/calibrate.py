@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omni_bench.errors import EXIT_OK
+from omni_bench.records.recording import bias_target_ms
 from omni_bench.run.calibration import Calibration, calibrate, calibrated_levels, calibration_file
 from omni_bench.run.config.compose import compose
 from omni_bench.terminal import say
@@ -26,9 +27,9 @@ def calibrate_command(overrides: Sequence[str] = ()) -> int:
 def _row(one: Calibration) -> str:
     bias, lag = one.bias, one.lag
     waited = f"{lag.cpu.wait_s:.2f} s" if lag is not None and lag.cpu is not None else "n/a"
-    target = "none"
-    if one.target_ms is not None:
-        target = f"{one.target_ms:g} ms: {'kept' if bias.p99_ms <= one.target_ms else 'NOT KEPT'}"
+    target, target_ms = "none", bias_target_ms(bias.concurrency)
+    if target_ms is not None:
+        target = f"{target_ms:g} ms: {'kept' if bias.p99_ms <= target_ms else 'NOT KEPT'}"
     figures = (one.jitter_p99_ms, lag.p99_ms if lag is not None else None)
     jitter, late = ("n/a" if figure is None else f"{figure:.2f}" for figure in figures)
     return (

@@ -70,6 +70,15 @@ class CpuWait:
     with_server: bool
 
 
+BIAS_TARGETS_MS = ((32, 1.0), (512, 5.0))
+"""Up to how many streams the p99 of the client's TTFP bias should be how small, on two idle cores (issue 17)."""
+
+
+def bias_target_ms(concurrency: int) -> float | None:
+    """What the p99 should not be above; None for more streams than there is a target for."""
+    return next((limit_ms for streams, limit_ms in BIAS_TARGETS_MS if concurrency <= streams), None)
+
+
 @dataclass(frozen=True)
 class TtfpBias:
     """How late the client stamped first audio that a server of known send times sent, over ``requests`` requests.

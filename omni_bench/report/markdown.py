@@ -11,6 +11,7 @@ from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.records.profile import RunProfile
+from omni_bench.records.recording import bias_target_ms
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -181,11 +182,7 @@ def legend(run: Mapping[str, Any]) -> str:
         notes += [escape_markdown(line) for line in (own_error_line(run), voices_line(run)) if line]
     if (line := slo_line(run)) is not None:
         notes.append(escape_markdown(line))
-    if bounds := [
-        f"{fixed(bias['p99_ms'], 2)} at {short_title(level_of(level))}"
-        for level in run["levels"]
-        if (bias := (level["client"] or {}).get("ttfp_bias"))
-    ]:
+    if bounds := [bound for level in run["levels"] if (bound := _bias_bound(level))]:
         notes.append(f"The client's own part of TTFP, not subtracted, p99 in ms: {', '.join(bounds)}.")
     checks = (metric for metric in shown_metrics(run) if metric.scope is Scope.CHECK)
     notes += [f"{metric.short}: {metric.legend}." for metric in checks if metric.legend]
@@ -195,6 +192,16 @@ def legend(run: Mapping[str, Any]) -> str:
             listed = ", ".join(f"{escape_markdown(name)} {number}" for name, number in broken.items())
             notes.append(f"{short_title(level_of(level))}: {listed}.")
     return "\n\n".join(notes)
+
+
+def _bias_bound(level: Mapping[str, Any]) -> str | None:
+    bias = (level["client"] or {}).get("ttfp_bias")
+    if not bias:
+        return None
+    target_ms = bias_target_ms(bias["concurrency"])
+    missed = target_ms is not None and bias["p99_ms"] > target_ms
+    more = f" (more than the {target_ms:g} ms that an idle machine keeps)" if missed else ""
+    return f"{fixed(bias['p99_ms'], 2)} at {short_title(level_of(level))}{more}"
 
 
 def _legend_of_columns(run: Mapping[str, Any]) -> str:

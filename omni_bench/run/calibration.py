@@ -46,8 +46,6 @@ FEW_STREAMS, FEW_CHUNKS = 16, 6
 
 MIN_REQUESTS, REQUESTS_PER_SLOT = 64, 4
 OPEN_LOOP_LEVELS = (1, 8, 32, 128, 512)
-TARGETS_MS = ((32, 1.0), (512, 5.0))
-"""Up to how many streams the p99 of the bias should be how small, on two idle cores (issue 17)."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,6 @@ class Calibration:
     jitter_p99_ms: float | None
     lag: LoopLag | None
     measured_utc: str
-
-    @property
-    def target_ms(self) -> float | None:
-        """What the p99 should not be above; None for more streams than there is a target for."""
-        return next((limit for streams, limit in TARGETS_MS if self.bias.concurrency <= streams), None)
 
 
 def calibrated_levels(load: LoadConfig) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import run_factory as runs
@@ -16,6 +16,7 @@ from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.level import Rate
 from omni_bench.records.recording import LevelRecording, LoopLag, TtfpBias
+from omni_bench.report.markdown import legend
 from omni_bench.run import calibration
 from omni_bench.run.calibration import Calibration, bias_at, calibrated_levels, calibration_of, store, with_bias
 from omni_bench.run.document import build_level
@@ -100,3 +101,12 @@ def test_the_command(cache, monkeypatch, capsys):
     assert f"{found.p99_ms:.2f}" in out and str(cache) in out
     assert main(["calibrate", "client=openai_speech_sse"]) == 2
     assert "the null server speaks raw samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("p99_ms", "said"), [(0.5, "0.50 at c = 2."), (1.5, "1.50 at c = 2 (more than the 1 ms that")])
+def test_the_report_has_the_bound_beside_ttfp(p99_ms, said):
+    level = runs.make_level(2)
+    level["client"] = {**(level["client"] or {}), "ttfp_bias": asdict(TtfpBias(0.1, p99_ms, 32, 1, 64))}
+    assert said in legend(runs.make_run(levels=[level]))
+    level["client"]["ttfp_bias"] = None
+    assert "own part of TTFP" not in legend(runs.make_run(levels=[level]))
