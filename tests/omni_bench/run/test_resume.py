@@ -17,6 +17,7 @@ from omni_bench.records.recording import LevelRecording, unsent_timeline
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import orchestrate
 from omni_bench.run.orchestrate import resume, run
+from omni_bench.run.rebuild import rebuild
 from omni_bench.run.rejudge import redraw
 
 
@@ -97,10 +98,11 @@ def test_a_killed_run_repeats_nothing_and_its_begun_level_claims_no_speed(
 
 
 def test_a_level_that_had_not_begun_claims_its_speed(two_levels, tmp_path, target, load, sent, judge, monkeypatch):
-    """Killed in its warm-up: it is measured in one go."""
+    """Killed in its warm-up: it is measured in one go, also after a report of what was there."""
     folder = tmp_path / "run"
     kill_at(load, "c2-w0000")
     killed_run(two_levels, folder, monkeypatch, lambda patch: None)
+    assert [level["concurrency"] for level in rebuild(folder)[1]["levels"]] == [1]
     sent.clear()
     outcome = resume(folder)
     assert outcome.exit_code == 0 and sent == [f"c2-000{i}" for i in range(4)]
