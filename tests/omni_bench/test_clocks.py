@@ -10,6 +10,7 @@ DATES = {
     "omni_bench/commands/ab.py": {"datetime.now"},
     "omni_bench/compare/ab/study.py": {"datetime.now"},
     "omni_bench/nightly/history/rows.py": {"datetime.now"},
+    "omni_bench/run/calibration.py": {"datetime.now"},
     "omni_bench/run/config/compose.py": {"datetime.now"},
     "omni_bench/run/orchestrate.py": {"datetime.now"},
     "reference_impl/http/app.py": {"time.time"},  # OpenAI's `created`, as in the next
