@@ -2,6 +2,7 @@
 
 python benchmarks/ab_power.py                     20 A/A studies, 10 of slow_8, 10 of longer_audio: a night on two cores
 python benchmarks/ab_power.py --studies 2 --faults 1 load.requests_per_level=8
+python benchmarks/ab_power.py --paced --faults 5    a paced server without a model: half an hour
 taskset -c 2,3 python benchmarks/ab_power.py --part 2/8   every eighth study, for a machine with cores to spare: each
                                                           part on two cores of its own, one report of what has ended
 
@@ -28,15 +29,17 @@ from tabulate import tabulate
 from omni_bench.commands.cli import main as omni_bench
 from omni_bench.commands.compare import JSON_NAME
 from omni_bench.compare.ab.state import STATE_NAME
-from omni_bench.compare.rows import interval_text, signed_percent
+from omni_bench.compare.rows import interval_text
 from omni_bench.errors import EXIT_INTERRUPTED, EXIT_USAGE
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.report.format import change_text
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.selftest.matrix import rate_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT, WORK = ROOT / "reports" / "ab_power.md", ROOT / "reports" / "runs" / "ab_power"
-SAME, SLOW, LONGER = "A/A", "slow", "longer_audio"
+PACED_OUT, PACED_WORK = OUT.with_name("ab_power_paced.md"), WORK.with_name("ab_power_paced")
+SAME, SLOW, LONGER, LATE = "A/A", "slow", "longer_audio", "late"
 SLOW_PERCENT = 8
 TRUSTED_RUN_CV, DETECTABLE_TIMES = 0.03, 1.5
 LOAD = (
@@ -46,6 +49,10 @@ LOAD = (
     "output.save_audio=none",
     "output.plots=false",
 )
+SERVER = "{python} tests/helpers/fake_speech_server.py {port} 0.3 0.065"
+"""Its first chunk comes after 65 ms, the rest 300 ms later."""
+LATE_S = 0.030
+PACED_LOAD = ("scenario=smoke", "checks.signal=false", "load.concurrency=[8]", *LOAD[1:])
 
 
 @dataclass(frozen=True)
@@ -78,16 +85,22 @@ def main() -> int:
     parser.add_argument("--slow", type=int, default=SLOW_PERCENT, metavar="N", help="percent (default: %(default)s)")
     parser.add_argument("--cases", nargs="+", choices=(SAME, SLOW, LONGER), default=[SAME, SLOW, LONGER])
     parser.add_argument("--part", type=part, default=(1, 1), metavar="I/N", help="only every N-th study, from the I-th")
-    parser.add_argument("--work", type=Path, default=WORK, help="where the studies are kept")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--work", type=Path, help="where the studies are kept")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--paced", action="store_true", help="a paced server: A/A, and every seventh request late")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=f"instead of {' '.join(LOAD)}")
     arguments = parser.parse_args()
-    words = list({word.partition("=")[0]: word for word in (*LOAD, *arguments.overrides)}.values())
+    paced = arguments.paced
+    arguments.work = arguments.work or (PACED_WORK if paced else WORK)
+    arguments.out = arguments.out or (PACED_OUT if paced else OUT)
+    load = PACED_LOAD if paced else LOAD
+    words = list({word.partition("=")[0]: word for word in (*load, *arguments.overrides)}.values())
     sizes = {name: getattr(arguments, name[2:]) for name in ("--studies", "--faults", "--pairs", "--slow")}
     again = [f"{name} {value}" for name, value in sizes.items() if value != parser.get_default(name[2:])]
-    again += arguments.overrides
+    again = ["--paced"] * paced + again + arguments.overrides
     first, step = arguments.part
-    studies = [one for one in planned(arguments.studies, arguments.faults) if one[0] in arguments.cases]
+    cases = [SAME, LATE] if paced else arguments.cases
+    studies = [one for one in planned(arguments.studies, arguments.faults) if one[0] in cases]
     for kind, number in studies[first - 1 :: step]:
         case = f"slow_{arguments.slow}" if kind == SLOW else kind
         folder = arguments.work / case.replace("/", "") / f"{number:02d}"
@@ -123,12 +136,15 @@ def planned(studies: int, faults: int) -> Iterator[tuple[str, int]]:
         if number <= faults:
             yield SLOW, number
             yield LONGER, number
+            yield LATE, number
 
 
 def study_words(case: str, number: int, pairs: int, overrides: Sequence[str]) -> list[str]:
     """The words of a study: other prompts and another start in each."""
-    after = "after=reference" if case == SAME else f"after.reference.fault={case}"
-    return ["before=reference", after, f"pairs={pairs}", f"seed={number}", f"dataset.seed={number}", *overrides]
+    arms = ["before=reference", "after=reference" if case == SAME else f"after.reference.fault={case}"]
+    if "scenario=smoke" in overrides:
+        arms = [f"before.command={SERVER}", f"after.command={SERVER}" + f" {LATE_S}" * (case == LATE)]
+    return [*arms, f"pairs={pairs}", f"seed={number}", f"dataset.seed={number}", *overrides]
 
 
 def run_study(folder: Path, words: Sequence[str]) -> int:
@@ -149,7 +165,7 @@ def finished(work: Path) -> list[StudyRow]:
     """The studies that have ended, by case and number."""
     rows = []
     slow = sorted((path.name for path in work.glob("slow_*")), key=slow_share)
-    for case in (SAME, *slow, LONGER):
+    for case in (SAME, *slow, LONGER, LATE):
         for folder in sorted((work / case.replace("/", "")).glob("[0-9]*")):
             state = _read(folder / STATE_NAME)
             if state is not None and state["ending"] is not None and ".stale." not in folder.name:
@@ -200,6 +216,8 @@ def render(rows: Sequence[StudyRow], words: Sequence[str], arguments: Sequence[s
     """The report as markdown."""
     command = " ".join(["python benchmarks/ab_power.py", *arguments])
     cases = {case: [row for row in rows if row.case == case] for case in dict.fromkeys(row.case for row in rows)}
+    if "--paced" in arguments:
+        return _render_paced(cases, words, command)
     same, longer = cases.get(SAME, []), cases.get(LONGER, [])
     slow = {case: found for case, found in cases.items() if case not in (SAME, LONGER)}
     slow_lines = "\n".join(
@@ -218,6 +236,37 @@ run CV is measured: the spread of ln(after/before) over pairs, divided by √2, 
 - **A/A**, false REGRESSION: {_share(same, "REGRESSION")}; false IMPROVEMENT: {_share(same, "IMPROVEMENT")}.
 {slow_lines or "- **slow_N**: no study yet."}
 - **longer_audio**, length guard tripped: {_count(sum(row.guard_tripped is True for row in longer), len(longer))}.
+
+{_summary(*cases.items())}
+
+## Every study
+
+{_studies(rows)}
+
+## Reproduce
+
+```sh
+{command}
+```
+
+with `{" ".join(words)}`
+"""
+
+
+def _render_paced(cases: Mapping[str, Sequence[StudyRow]], words: Sequence[str], command: str) -> str:
+    same, late = cases.get(SAME, []), cases.get(LATE, [])
+    rows = [*same, *late]
+    tail = sum(verdict == "REGRESSION" for row in late for metric, *_, verdict in row.changes if "tail" in metric)
+    return f"""# A/B studies with a known answer, on a paced server
+
+`omni-bench ab` over a server without a model (`tests/helpers/fake_speech_server.py`), with audio at a fixed pace,
+each run with a fresh server: before and after the same (A/A), and after with every seventh request
+{1000 * LATE_S:.0f} ms late, which hardly moves a median (issue 18). Measured on
+{_listed([row.machine for row in rows])}, while other work ran; omni-bench commit
+{_listed([row.commit and row.commit[:12] for row in rows])}.
+
+- **A/A**, false REGRESSION: {_share(same, "REGRESSION")}; false IMPROVEMENT: {_share(same, "IMPROVEMENT")}.
+- **late**, REGRESSION: {_share(late, "REGRESSION")}; of the TTFP tail: {_count(tail, len(late))}.
 
 {_summary(*cases.items())}
 
@@ -264,7 +313,7 @@ def _studies(rows: Sequence[StudyRow]) -> str:
             row.outcome or f"none (exit {row.exit_code})",
             str(row.pairs),
             "; ".join(
-                f"{METRICS[metric].short} {signed_percent(change)} {interval_text(interval)}"
+                f"{METRICS[metric].short} {change_text(METRICS[metric], change)} {interval_text(interval)}"
                 for metric, change, interval, _ in row.changes
             ),
             _percent(row.run_cv),

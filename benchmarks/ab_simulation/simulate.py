@@ -7,7 +7,8 @@ Each study runs pairs in ABBA order with a random start on one machine. The time
 with everything but the base log-normal. Run effects are drawn anew for each run (a fresh server) and
 shared by all its levels and requests; prompts are the same in both arms; the drift is an AR(1) process
 over the time slots, so that it is nearly, but not wholly, the same within a pair. The metrics are
-those of a run: median TTFP, median RTF, audio/s. Then the procedure itself (:mod:`omni_bench.compare.stats.verdicts`)
+those of a run: median TTFP, median RTF, audio/s, the tail of TTFP and the share of requests that stall. Then the
+procedure itself (:mod:`omni_bench.compare.stats.verdicts`)
 looks at 5 pairs, and at 8 where it was inconclusive.
 """
 
@@ -18,13 +19,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omni_bench.compare.stats.verdicts import VERDICTS, StudyPlan, Verdict, decide, overall_code, worse_sign
+from omni_bench.compare.stats.verdicts import (
+    VERDICTS,
+    StudyPlan,
+    Verdict,
+    decide,
+    limits_of,
+    overall_code,
+    worse_sign,
+)
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.measured_level import TAIL_SHARE
 
-FIGURES = ("ttfp_ms", "rtf", "audio_per_s")
+FIGURES = ("ttfp_ms", "rtf", "audio_per_s", "ttfp_tail_ms", "stalled")
 """The primaries that are simulated."""
 
 SIGNS = tuple(worse_sign(METRICS[name].better) for name in FIGURES)
+LIMITS = limits_of(FIGURES)
 BATCH = 100  # studies at a time, to bound memory
 
 
@@ -36,7 +47,8 @@ class World:
     ``ttfp_correlation``: between the run effects of TTFP and of the rest. ``drift_cv`` and
     ``drift_memory``: spread of the machine's drift and its correlation from one run to the next.
     ``levels``, ``requests``: of a run. ``prompt_cv``, ``request_cv``: between prompts, and between
-    repetitions of one request.
+    repetitions of one request. ``late``: share of the requests of after that are late by chance, by ``late_by`` of the
+    usual TTFP; ``stalled``: shares of requests that stall in before and after.
     """
 
     effect: float
@@ -48,6 +60,9 @@ class World:
     requests: int = 32
     prompt_cv: float = 0.20
     request_cv: float = 0.05
+    late: float = 0.0
+    late_by: float = 0.45
+    stalled: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +105,9 @@ def simulate(world: World, studies: int, *, seed: int, plan: StudyPlan | None = 
 
 def look(changes: np.ndarray, alpha: float) -> np.ndarray:
     """The overall code of each study after the pairs in ``changes`` [studies, pairs, primaries] of ln(after/before)."""
-    return overall_code(decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), changes.shape[1], SIGNS, alpha))
+    return overall_code(
+        decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), changes.shape[1], SIGNS, alpha, LIMITS)
+    )
 
 
 def simulated_changes(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
@@ -102,12 +119,23 @@ def simulated_changes(world: World, studies: int, pairs: int, rng: np.random.Gen
     machine = _drift(world, studies, pairs, rng) + np.array([0.0, math.log1p(world.effect)])
     speed = machine + log_sd(world.run_cv) * shared
     ttfp_speed = machine + log_sd(world.run_cv) * mixed
-    ttfp = np.median(_requests(world, studies, pairs, rng), axis=-1) + ttfp_speed[..., None]
+    ttfp_requests = _requests(world, studies, pairs, rng)
+    if world.late:
+        hit = rng.random(ttfp_requests[:, :, 1].shape, dtype=np.float32) < world.late
+        late = np.log(np.exp(ttfp_requests[:, :, 1]) + np.float32(world.late_by))
+        ttfp_requests[:, :, 1] = np.where(hit, late, ttfp_requests[:, :, 1])
+    ttfp = np.median(ttfp_requests, axis=-1) + ttfp_speed[..., None]
+    slowest = math.ceil(TAIL_SHARE * world.requests)
+    tenth = np.partition(ttfp_requests, world.requests - slowest, axis=-1)[..., -slowest:]
+    tail = np.log(np.exp(tenth).mean(axis=-1)) + ttfp_speed[..., None]
     rtf_requests = _requests(world, studies, pairs, rng)
     rtf = np.median(rtf_requests, axis=-1) + speed[..., None]
     audio_per_s = -np.log(np.exp(rtf_requests).mean(axis=-1)) - speed[..., None]
-    figures = np.stack([ttfp, rtf, audio_per_s], axis=-1)  # [studies, pairs, arms, levels, primaries]
-    return (figures[:, :, 1] - figures[:, :, 0]).mean(axis=2)
+    stalls = rng.binomial(world.requests, np.array(world.stalled)[:, None], ttfp.shape) / world.requests
+    figures = np.stack([ttfp, rtf, audio_per_s, tail, stalls], axis=-1)  # [studies, pairs, arms, levels, primaries]
+    changes = figures[:, :, 1] - figures[:, :, 0]
+    changes[..., -1] = np.log1p(np.maximum(changes[..., -1], -0.99))  # points_effect
+    return changes.mean(axis=2)
 
 
 def log_sd(cv: float) -> float:

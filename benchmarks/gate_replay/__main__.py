@@ -118,7 +118,7 @@ def render(nights: list[GateResult], tallies: list[Tally], scale: float, seed: i
     return f"""# The nightly gate, replayed over synthetic histories
 
 Every night goes through the gate that judges real ones (`omni_bench/nightly/gate/night.py`), with a history in
-memory: three metrics, here at three loads, judged by the nights before. A night that is acute gets its second run, as
+memory: five metrics, here at three loads, judged by the nights before. A night that is acute gets its second run, as
 `omni-bench gate --rerun` makes it.
 
 ## Sixty nights
@@ -133,9 +133,9 @@ alarm. A change that was alarmed is KNOWN afterwards: a warning, until `omni-ben
 
 ## How often it is right
 
-Histories of 60 nights, three metrics at one load. False alarm: a history in which any night (before the drift, if there
-is one) is called a REGRESSION. In time: the drift is alarmed within {IN_TIME} nights of its first. Twice: alarmed again
-later. INCONCLUSIVE: share of the nights from the eleventh on.
+Histories of 60 nights, five metrics at one load (no request stalls). False alarm: a history in which any night
+(before the drift, if there is one) is called a REGRESSION. In time: the drift is alarmed within {IN_TIME} nights of its
+first. Twice: alarmed again later. INCONCLUSIVE: share of the nights from the eleventh on.
 
 {_study_table(tallies)}
 

@@ -19,6 +19,7 @@ from omni_bench.compare.stats.pairs import (
     log_ratio,
     one_sided_p,
     paired_effect,
+    points_effect,
     t_interval,
 )
 from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, LOSS_LIMIT, benjamini_hochberg, worse_sign
@@ -33,11 +34,15 @@ Pair = tuple[RunView, RunView]
 
 
 def shown_metrics(pairs: Sequence[Pair], guard: LengthGuard) -> tuple[str, ...]:
-    """The metrics with a row a level: those of a text if there is one, and the fit once the length guard tripped."""
+    """The metrics with a row a level: those of a text if there is one, and the fit once the length guard tripped.
+
+    A tail that no run has is left out, and a share that is 0 everywhere: nothing stalls.
+    """
     metrics = in_order(audio=not is_text_alone(pairs), text=_has(pairs, "ttft_ms"))
     compared = [metric for metric in metrics if metric.compared]
     fit = [metric for metric in compared if metric.with_length is WithLength.INSTEAD]
-    shown = [metric for metric in compared if metric not in fit] + (fit if guard.tripped else [])
+    none = [metric for metric in compared if metric.tail and not _any(pairs, metric.name)]
+    shown = [metric for metric in compared if metric not in fit + none] + (fit if guard.tripped else [])
     return tuple(metric.name for metric in shown)
 
 
@@ -50,6 +55,10 @@ def _has(pairs: Sequence[Pair], metric: str) -> bool:
     return any(level.value(metric) is not None for pair in pairs for run in pair for level in run.levels)
 
 
+def _any(pairs: Sequence[Pair], metric: str) -> bool:
+    return any(level.value(metric) for pair in pairs for run in pair for level in run.levels)
+
+
 def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -> list[dict[Level, float | None]]:
     """ln(after/before) of each pair at each level; None where a value is missing or allows no ratio."""
     return [{level: _effect(pair, metric, level) for level in levels} for pair in pairs]
@@ -57,6 +66,8 @@ def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -
 
 def _effect(pair: Pair, metric: str, concurrency: Level) -> float | None:
     before, after = _values(pair, metric, concurrency)
+    if METRICS[metric].points:
+        return points_effect(before, after)
     whole = METRICS[metric].relative_to
     if whole is None:
         return log_ratio(before, after)
@@ -94,7 +105,7 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
         before, after = (_mean([_values(pair, metric, level)[side] for pair in pairs]) for side in (0, 1))
         return Cell(metric, level, 0, before, after, None, None, None, None, Mark.MISSING)
     effect = paired_effect([one for one, _, _ in both])
-    average = statistics.fmean if METRICS[metric].relative_to else statistics.geometric_mean
+    average = statistics.fmean if METRICS[metric].as_share else statistics.geometric_mean
     bounds = t_interval(effect, 1 - 2 * alpha)
     p = None
     if effect.sd is not None:
@@ -149,7 +160,8 @@ def pair_changes(
             values: tuple[float | None, float | None] = (None, None)
             if METRICS[metric].relative_to is None:
                 sides = zip(*(_values(pair, metric, level) for level in levels), strict=True)
-                values = tuple(statistics.geometric_mean(side) for side in sides)  # type: ignore[assignment,type-var]
+                average = statistics.fmean if METRICS[metric].points else statistics.geometric_mean
+                values = tuple(average(side) for side in sides)  # type: ignore[assignment,type-var]
             better = worse_sign(METRICS[metric].better) * log < 0
             found.append(PairChange(numbers[index], metric, *values, math.expm1(log), better, index == far))
     return tuple(found)

@@ -29,6 +29,7 @@ from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 from omni_bench.compare.views import OMNI_BENCH, RunView
 from omni_bench.metrics.definitions import METRICS, primary_metrics
+from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
 from omni_bench.records.invalid_reason import Blame, InvalidReason
 from omni_bench.records.level import Level, level_value, listed_levels, short_title
 from omni_bench.report.format import NA
@@ -84,7 +85,10 @@ def compare_runs(
         advisory=advisory,
         invalid=_invalid(before, after),
         failures=tuple(failures),
-        notes=(*_notes(before, after, levels, accuracy, guard), *_partial(effects, levels)),
+        notes=(
+            *_notes(before, after, levels, accuracy, guard),
+            *_partial(effects, levels, gives_verdicts and _few_for_a_tail(pairs, levels)),
+        ),
         guard=guard,
         primaries=primaries,
         cells=compare_cells(shown, levels, guard, alpha=alpha, verdicts=gives_verdicts and bool(used)),
@@ -180,7 +184,8 @@ def _outcome(
     if not gives_verdicts:
         return ComparisonOutcome.ADVISORY
     verdict = overall(primaries)
-    if verdict not in (None, Verdict.REGRESSION) and any(primary.verdict is None for primary in primaries):
+    unknown = [one for one in primaries if one.verdict is None and not METRICS[one.metric].tail]
+    if verdict not in (None, Verdict.REGRESSION) and unknown:
         verdict = Verdict.INCONCLUSIVE  # nothing is known of one of them
     if verdict is Verdict.REGRESSION or accuracy_worse:
         return ComparisonOutcome.REGRESSION
@@ -211,6 +216,10 @@ def _of_both(before: Sequence[RunView], after: Sequence[RunView], fact: str) -> 
 
 def _fewest_requests(pairs: Sequence[Pair], level: Level) -> int:
     return min(view.requests for pair in pairs for run in pair if (view := run.level(level)) is not None)
+
+
+def _few_for_a_tail(pairs: Sequence[Pair], levels: Sequence[Level]) -> bool:
+    return all(_fewest_requests(pairs, level) < TAIL_MIN_REQUESTS for level in levels)
 
 
 def _invalid(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[str, ...]:
@@ -289,11 +298,18 @@ def _excluded(arm: Sequence[RunView], levels: Sequence[Level]) -> int:
     return sum(accuracy.get("excluded") or 0 for accuracy in found if accuracy is not None)
 
 
-def _partial(effects: Mapping[str, Sequence[Mapping[Level, float | None]]], levels: Sequence[Level]) -> list[str]:
-    """Primaries that some levels say nothing about."""
+def _partial(
+    effects: Mapping[str, Sequence[Mapping[Level, float | None]]], levels: Sequence[Level], few: bool
+) -> list[str]:
+    """Primaries that some levels say nothing about; ``few``: no level has enough requests for a tail."""
     notes = []
     for name, found in effects.items():
         judged = common_levels(found)
+        if not judged and METRICS[name].tail and not METRICS[name].points and few:
+            notes.append(
+                f"{METRICS[name].short} is not judged: it needs at least {TAIL_MIN_REQUESTS} requests a level "
+                "(load.requests_per_level), so that there is a slowest tenth."
+            )
         if judged and len(judged) < len(levels):
             notes.append(
                 f"{name} is judged over {listed_levels(judged)} alone: at the other levels not every run has it."

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from omni_bench.compare.result import Breakage, Comparison, ComparisonOutcome
-from omni_bench.compare.stats.verdicts import LOSS_LIMIT, PrimaryVerdict, Verdict
+from omni_bench.compare.stats.verdicts import LOSS_LIMIT, TAIL_LOSS_LIMIT, PrimaryVerdict, Verdict
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.invalid_reason import CROSS_TALK_CODES, Code
 from omni_bench.records.level import Level, listed_levels
-from omni_bench.report.format import NA, count, p_text, percent, signed_percent
+from omni_bench.report.format import change_text, count, p_text, percent
 
 MARKS = {
     ComparisonOutcome.REGRESSION: "🔴",
@@ -48,6 +48,7 @@ _GROUPS = {
     Verdict.NO_REGRESSION: f"no regression (a loss of {100 * LOSS_LIMIT:g} % is excluded)",
     Verdict.INCONCLUSIVE: "cannot tell",
 }
+_MOVED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 MAX_TEXT = 240
 SPEED_IS_NOT_JUDGED = "Speed is not judged."
 
@@ -64,7 +65,7 @@ def headline(comparison: Comparison) -> str:
             return f"{left} of {comparison.pairs} pairs make no performance claim"
         case ComparisonOutcome.ADVISORY:
             why = "; ".join(comparison.advisory.values())
-            changes = ", ".join(map(_changed, comparison.primaries))
+            changes = ", ".join(_changed(one) for one in comparison.primaries if not says_nothing(one))
             return f"{why}, so that this is no verdict: {changes}"
         case _:
             return "; ".join([*_more_errors(comparison), *_speed(comparison)])
@@ -116,21 +117,43 @@ def _more_errors(comparison: Comparison) -> Iterator[str]:
 
 def _speed(comparison: Comparison) -> Iterator[str]:
     for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.NO_REGRESSION):
-        found = [primary for primary in comparison.primaries if primary.verdict is verdict]
+        found = _worth_a_word([primary for primary in comparison.primaries if primary.verdict is verdict])
         if found:
             said = (_changed(one) + _pairs_said(comparison, one) for one in found)
-            yield f"{_GROUPS[verdict]}: {', '.join(said)}"
+            alone = " in the tail alone" if verdict in _MOVED and _is_tail(found) else ""
+            yield f"{_GROUPS[verdict]}{alone}: {', '.join(said)}"
             if verdict is Verdict.INCONCLUSIVE:
                 yield from _outliers(comparison)
 
 
+def _is_tail(found: Sequence[PrimaryVerdict]) -> bool:
+    return all(METRICS[one.metric].tail for one in found)
+
+
+def _worth_a_word(found: Sequence[PrimaryVerdict]) -> list[PrimaryVerdict]:
+    """Without the tail of a median of which the same is said."""
+    names = {one.metric for one in found}
+    return [
+        one for one in found if not says_nothing(one) and one.metric.replace("_tail", "") not in names - {one.metric}
+    ]
+
+
+def says_nothing(primary: PrimaryVerdict) -> bool:
+    """Whether it is a tail without a value, or a share that is the same in every pair, mostly 0."""
+    metric, effect = METRICS[primary.metric], primary.effect
+    return metric.tail and (effect is None or (metric.points and effect.mean == 0 and not effect.sd))
+
+
 def _changed(primary: PrimaryVerdict) -> str:
-    change = NA if primary.change is None else signed_percent(primary.change)
-    return f"{METRICS[primary.metric].short} {change}"
+    metric = METRICS[primary.metric]
+    return f"{metric.short} {change_text(metric, primary.change)}"
 
 
 def _pairs_said(comparison: Comparison, primary: PrimaryVerdict) -> str:
-    """`` (3 of 3 pairs faster)`` of what cannot be told; empty with a verdict."""
+    """`` (3 of 3 pairs faster)`` of what cannot be told; `` (of 10 %)`` of a tail, whose limit is another."""
+    metric = METRICS[primary.metric]
+    if primary.verdict is Verdict.NO_REGRESSION and metric.tail and not metric.points:
+        return f" (of {100 * TAIL_LOSS_LIMIT:g} %)"
     pairs = [one for one in comparison.pair_changes if one.metric == primary.metric]
     if primary.verdict is not Verdict.INCONCLUSIVE or not pairs:
         return ""

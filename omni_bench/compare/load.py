@@ -16,6 +16,7 @@ from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import OMNI_BENCH, LevelView, RequestView, RunFacts, RunView
 from omni_bench.compare.vllm_bench import group_results, read_result
 from omni_bench.errors import ConfigError, StoreError, shorten
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import nothing_compared, reasons_of
 from omni_bench.records.level import Level, Rate, level_of, level_title
@@ -23,6 +24,7 @@ from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import NA, hardware_name, target_name
 from omni_bench.report.table import error_rate
 from omni_bench.report.utterances import score_of
+from omni_bench.run.level_result import LevelResult
 from omni_bench.run.stored_results import read_results
 
 MAX_JSON_BYTES = 512 * 2**20
@@ -57,7 +59,20 @@ def load_arm(spec: str) -> list[RunView]:
 def load_run(path: str | Path) -> RunView:
     """One run folder of omni-bench. Raises StoreError if it is none, did not finish, or is damaged."""
     folder = RunFolder.open(path)
-    return view_of(folder.read_run(), str(path), _requests(folder))
+    run = folder.read_run()
+    results = read_results(folder, run) if folder.requests_jsonl.is_file() else None
+    if results is not None:
+        run = {**run, "levels": [_with_tails(*both) for both in zip(run["levels"], results, strict=True)]}
+    return view_of(run, str(path), results and _requests(folder, results))
+
+
+def _with_tails(level: dict[str, Any], result: LevelResult) -> dict[str, Any]:
+    """A level with the metrics of its tail, which it does not have by itself before schema 2.3."""
+    missing = {metric.name for metric in METRICS.values() if metric.tail} - level["metrics"].keys()
+    if not missing:
+        return level
+    found = result.summary().metrics_json()
+    return {**level, "metrics": {**level["metrics"], **{name: found[name] for name in missing}}}
 
 
 def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView] | None = None) -> RunView:
@@ -105,16 +120,14 @@ def _level(level: Mapping[str, Any]) -> LevelView:
     return LevelView(level_of(level), level["requests"], why, level["metrics"], level["accuracy"])
 
 
-def _requests(folder: RunFolder) -> list[RequestView] | None:
-    """The requests of a run with what the judge made of them; None if the folder no longer has them."""
-    if not folder.requests_jsonl.is_file():
-        return None
+def _requests(folder: RunFolder, results: Sequence[LevelResult]) -> list[RequestView]:
+    """The requests of a run with what the judge made of them."""
     utterances = folder.read_utterances()
     scores = {score.request_id: score for score in map(score_of, utterances)}
     recordings = {one["request_id"]: one.get("audio") for one in utterances}
     views = []
     seen: Counter[tuple[Level, str, int | None]] = Counter()
-    for level in read_results(folder, folder.read_run()):
+    for level in results:
         for request in level.requests:
             timeline = request.timeline
             twin = (level.concurrency, timeline.prompt_id, timeline.seed)

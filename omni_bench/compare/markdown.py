@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from omni_bench.compare.headline import MARKS, headline, remarks
+from omni_bench.compare.headline import MARKS, headline, remarks, says_nothing
 from omni_bench.compare.keys import Difference, shown
 from omni_bench.compare.pivot import legend, pivot_markdown, speed_table, whole_table, words_table
 from omni_bench.compare.result import Advisory, Cell, ComparedArm, Comparison, ComparisonOutcome, HeardPair, Mark
@@ -26,7 +26,7 @@ from omni_bench.foreign_text import code_block, code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels, short_title
 from omni_bench.records.profile import RunProfile
-from omni_bench.report.format import NA, percent, signed_percent
+from omni_bench.report.format import NA, change_text, percent
 from omni_bench.report.profile import before_after_section
 from omni_bench.report.table import markdown_table
 
@@ -110,7 +110,7 @@ def primary_line(primary: PrimaryVerdict) -> str:
     name = METRICS[primary.metric].short
     if primary.change is None:
         return f"{name} {NA}"
-    parts = [f"{name} {signed_percent(primary.change)}"]
+    parts = [f"{name} {change_text(METRICS[primary.metric], primary.change)}"]
     if primary.interval is not None:
         parts.append(interval_text(primary.interval))
     if primary.verdict is not None:
@@ -244,7 +244,7 @@ def _method(comparison: Comparison) -> str:
         "prompts": escape_markdown(comparison.prompts or NA),
         "judge": escape_markdown(comparison.judge or "none"),
         "versions": "; ".join(versions[:MAX_LISTED]) or "no difference",
-        "verdicts": "; ".join(map(primary_line, comparison.primaries)),
+        "verdicts": "; ".join(primary_line(one) for one in comparison.primaries if not says_nothing(one)),
         "length guard": guard if comparison.judges_speed else "not applied, as speed is not judged",
     }
     lines = [f"- **{name}**: {text}" for name, text in facts.items()]

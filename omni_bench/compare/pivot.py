@@ -12,7 +12,7 @@ from omni_bench.compare.rows import level_header, metric_label, value_text
 from omni_bench.compare.vllm_bench import printed_name
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Part
-from omni_bench.report.format import NA, count, percent, signed_percent
+from omni_bench.report.format import NA, change_text, count, percent
 from omni_bench.report.table import markdown_table
 
 MARKS = {Mark.WORSE: "🔴", Mark.BETTER: "🟢", Mark.SAME: "⚪", Mark.NOTHING: "❔"}
@@ -91,7 +91,7 @@ def _cell(cell: Cell | None, comparison: Comparison) -> str:
     if cell.change is None:
         return values
     mark = MARKS.get(cell.mark)
-    change = signed_percent(cell.change)
+    change = change_text(METRICS[cell.metric], cell.change)
     return f"{values}\n{mark} {change}" if mark and comparison.judges_speed else f"{values}\n{change}"
 
 

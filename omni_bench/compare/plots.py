@@ -62,7 +62,8 @@ def arm_point(runs: Sequence[RunView], metric: str, level: Level) -> Point | Non
 
 def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> Figure:
     named = dict.fromkeys(cell.metric for cell in comparison.cells)
-    metrics = [one for one in named if METRICS[one].with_length is not WithLength.INSTEAD]  # those are drawn over audio
+    entries = [METRICS[one] for one in named]  # the fit is drawn over audio; a share of 0 has no place on a log scale
+    metrics = [one.name for one in entries if one.with_length is not WithLength.INSTEAD and not one.points]
     rows = math.ceil(len(metrics) / 2) or 1
     figure = Figure(figsize=(11.0, 3.8 * rows), dpi=DPI / 1.2, layout="constrained")
     figure.suptitle(_title(comparison), x=0.012, ha="left", fontsize=12, fontweight="bold")

@@ -14,6 +14,7 @@ from omni_bench.metrics.metric import Part
 from omni_bench.records.level import is_open_loop
 from omni_bench.report.format import (
     NA,
+    change_text,
     count,
     milliseconds,
     number,
@@ -21,7 +22,6 @@ from omni_bench.report.format import (
     percent,
     probability,
     signed,
-    signed_percent,
 )
 from omni_bench.report.table import markdown_table
 
@@ -68,7 +68,7 @@ def primary_row(comparison: Comparison, primary: PrimaryVerdict) -> list[str]:
         text = "no claim"
     else:
         text = advisory_text(comparison)
-    change = signed_percent(primary.change)
+    change = change_text(METRICS[primary.metric], primary.change)
     return [
         f"**{metric_label(primary.metric)}**",
         "all",
@@ -101,7 +101,7 @@ def cell_rows(cells: Sequence[Cell], comparison: Comparison) -> list[list[str]]:
             value_text(cell.metric, cell.before),
             value_text(cell.metric, cell.after),
             _signed(cell.metric, cell.delta),
-            signed_percent(cell.change),
+            change_text(METRICS[cell.metric], cell.change),
             interval_text(cell.interval),
             probability(cell.p),
             probability(cell.p_adjusted),
@@ -113,12 +113,16 @@ def cell_rows(cells: Sequence[Cell], comparison: Comparison) -> list[list[str]]:
 
 def value_text(metric: str, value: float | None) -> str:
     """A value in the metric's own digits."""
+    if METRICS[metric].percent:
+        return percent(value)
     return milliseconds(value) if METRICS[metric].unit == "ms" else number(value, 4)
 
 
 def _signed(metric: str, value: float | None) -> str:
     if METRICS[metric].unit == "ms":
         return signed(value, 1 if value is not None and abs(value) < 99.95 else 0)
+    if METRICS[metric].percent:
+        return change_text(METRICS[metric], value)
     text = number(value, 3)
     return text if value is None or value < 0 or text == NA else f"+{text}"
 
@@ -229,7 +233,7 @@ def pair_table(comparison: Comparison) -> str | None:
 
 
 def _pair_cell(one: PairChange) -> str:
-    change = f"{signed_percent(one.change)}{' (outlier)' if one.stands_apart else ''}"
+    change = f"{change_text(METRICS[one.metric], one.change)}{' (outlier)' if one.stands_apart else ''}"
     if one.before is None:
         return change
     return f"{value_text(one.metric, one.before)} {LEVEL} {value_text(one.metric, one.after)}, {change}"

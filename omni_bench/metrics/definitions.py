@@ -26,6 +26,13 @@ _LIST = (
         server=("vllm_omni:audio_ttfp_s", "omni_reference_time_to_first_packet_seconds"),
     ),
     Metric(
+        "ttfp_tail_ms", "TTFP tail", "Tail of the time to first packet", "ms", "lower",
+        "Mean TTFP of the slowest tenth of a level's requests. It rises with how many are late and with how late they "
+        "are, where a median stands still. None with fewer than 10 requests.",
+        compute=lambda level: level.tail("ttfp_ms"), scope=Scope.LEVEL, order=200, compared=Compared.PRIMARY,
+        gated=True, tail=True,
+    ),
+    Metric(
         "ttfp_sched_ms", "TTFP sched", "Time to first packet from the schedule", "ms", "lower",
         "First byte of audio − scheduled: the wait of a user who does not know that the request was sent late.",
         compute=formulas.ttfp_sched_ms, order=50, shown=Shown.OPEN_LOOP,
@@ -83,6 +90,12 @@ _LIST = (
         legend="pauses of a player that starts with the first chunk",
     ),
     Metric(
+        "stalled", "stalling requests", "Requests that stall", "", "lower",
+        "Share of the requests of at least two chunks that stall once or more.",
+        compute=lambda level: level.stalled, scope=Scope.LEVEL, percent=True, order=205, compared=Compared.PRIMARY,
+        gated=True, tail=True, points=True,
+    ),
+    Metric(
         "stall_s", "stall", "Time stalled", "s", "lower",
         "How long that player stands still in a request, all its stalls together.",
         compute=formulas.stall_s,
@@ -98,6 +111,12 @@ _LIST = (
         compute=formulas.ttft_ms, part=Part.TEXT, order=10, shown=Shown.ALWAYS, plot=Plotted(),
         compared=Compared.PRIMARY, gated=True,
         legend="time to the first text",
+    ),
+    Metric(
+        "ttft_tail_ms", "TTFT tail", "Tail of the time to first text", "ms", "lower",
+        "Mean TTFT of the slowest tenth of a level's requests (omni chat). None with fewer than 10 requests.",
+        compute=lambda level: level.tail("ttft_ms"), scope=Scope.LEVEL, part=Part.TEXT, order=195,
+        compared=Compared.PRIMARY, gated=True, tail=True,
     ),
     Metric(
         "tpot_ms", "TPOT", "Time per output token", "ms", "lower",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,8 @@ from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.timeline import Timeline
 
 FIT_MIN_POINTS = 8  # fewer points than this do not hold a line against one outlier
+TAIL_SHARE = 0.10
+TAIL_MIN_REQUESTS = 10  # so that a tenth of them is a request
 FIT_MIN_SPREAD = 0.10  # (p90 - p10) / median of the audio lengths
 
 
@@ -66,11 +69,35 @@ class MeasuredLevel:
         fitted = [one for one in self.good if one["audio_s"] and one["e2el_ms"] is not None]
         return e2el_fit([one["audio_s"] for one in fitted], [one["e2el_ms"] for one in fitted])
 
+    def tail(self, metric: str) -> float | None:
+        """:func:`slowest_mean` of a metric of the good requests."""
+        return slowest_mean([one[metric] for one in self.good])
+
+    @property
+    def stalled(self) -> float | None:
+        """Share of the good requests with a stall, of those that could have one; None if none could."""
+        stalls = [one["stalls"] for one in self.good if one["stalls"] is not None]
+        return sum(count > 0 for count in stalls) / len(stalls) if stalls else None
+
     @property
     def goodput(self) -> float | None:
         """:func:`omni_bench.metrics.slo.goodput`; in an open loop its limits hold from the scheduled start on."""
         from_schedule = isinstance(self.concurrency, Rate)
         return goodput(self.metrics, self.ok_ids, self.faulty, self.slo, from_schedule=from_schedule)
+
+
+def slowest_mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the slowest tenth, rounded up, of the values that are not None; None with fewer than 10.
+
+    The expected shortfall at 90 % (Acerbi & Tasche 2002). Of 1,000 simulated studies of 5 pairs of 32 requests in which
+    every seventh is late by chance, it finds more than p95, and three times as many as p90: it moves with every late
+    request, a percentile only once their share passes it (issue 18).
+    """
+    present = sorted(value for value in values if value is not None)
+    if len(present) < TAIL_MIN_REQUESTS:
+        return None
+    slowest = present[-math.ceil(TAIL_SHARE * len(present)) :]
+    return math.fsum(slowest) / len(slowest)
 
 
 def e2el_fit(audio_s: Sequence[float], e2el_ms: Sequence[float]) -> E2elFit | None:

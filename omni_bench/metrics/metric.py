@@ -84,6 +84,8 @@ class Metric:
     ``figures``: of a distribution in the table; a third one stands in brackets. ``narrow``: also shown in a terminal
     of less than 140 columns. ``gated``: judged every night. ``relative_to``: its changes are shares of this metric:
     it may be near zero or negative, where its own logarithm means nothing.
+    ``tail``: of the slowest requests, or of those that stall: judged beside the medians where runs have
+    enough requests. ``points``: a share, whose changes are differences in percentage points.
     ``server``: histograms of a server's /metrics that say it of the same request, in seconds where the unit is ms.
     """
 
@@ -112,12 +114,19 @@ class Metric:
     gated: bool = False
     with_length: WithLength | None = None
     relative_to: str | None = None
+    tail: bool = False
+    points: bool = False
     server: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
         """The figure under ``metrics`` that is compared and gated: the median over requests, or the level's own."""
         return "p50" if self.scope is Scope.REQUEST else "mean"
+
+    @property
+    def as_share(self) -> bool:
+        """Whether its changes are shares of something else, so that its own logarithm means nothing."""
+        return self.points or self.relative_to is not None
 
     def value_in(self, level: Mapping[str, Any], figure: str | None = None) -> Any:
         """The value in a level of run.json, None if it has none; ``figure``: None for the headline."""

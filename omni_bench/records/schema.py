@@ -15,7 +15,7 @@ from omni_bench.errors import StoreError, shorten
 from omni_bench.records.config import RunConfig
 from omni_bench.records.convert import structure
 
-SCHEMA_VERSION = "2.2"
+SCHEMA_VERSION = "2.3"
 _READ = ("1", "2")
 """Major versions that can be read; a run of the first has to be upgraded before it fits the schema."""
 _MAX_LISTED = 5

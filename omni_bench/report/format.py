@@ -97,6 +97,12 @@ def signed_percent(fraction: float | None) -> str:
     return shown if shown == NA else f"{shown} %"
 
 
+def change_text(metric: Metric, fraction: float | None) -> str:
+    """A change of a metric: ``+8.1 %``, of a share of requests ``+12.5 points``; n/a for None."""
+    shown = signed_percent(fraction)
+    return shown.replace(" %", " points") if metric.points else shown
+
+
 def count(value: int | None) -> str:
     """A count; n/a for None."""
     return NA if value is None else str(value)

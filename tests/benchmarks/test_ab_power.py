@@ -38,7 +38,7 @@ def store(folder, outcome="REGRESSION", exit_code=1, **found):
 def test_every_case_has_its_turn():
     planned = list(ab_power.planned(3, 2))
     assert planned[:3] == [("A/A", 1), ("slow", 1), ("longer_audio", 1)] and planned[-1] == ("A/A", 3)
-    assert len(planned) == len(set(planned)) == 7
+    assert len(planned) == len(set(planned)) == 9
 
 
 def test_parts_share_the_studies_out():

@@ -6,6 +6,8 @@ binomial test at 0.01), so that a procedure at the limit, or past it, fails.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -39,6 +41,18 @@ def test_a_slowdown_of_eight_percent_is_found():
     assert rates.improvement == 0 and rates.no_regression <= 5
 
 
+def test_stalls_in_both_arms_are_no_regression():
+    rates = simulate(World(effect=0.0, run_cv=0.02, stalled=(0.05, 0.05)), STUDIES, seed=20)
+    assert rate_below(rates.regression, STUDIES, 0.05)
+
+
+def test_a_tail_is_found_that_no_median_shows():
+    late = World(effect=0.0, run_cv=0.02, late=1 / 7)
+    assert rate_above(simulate(late, 300, seed=21).regression, 300, 0.95)
+    assert rate_above(simulate(replace(late, levels=1), 300, seed=22).regression, 300, 0.75)
+    assert rate_above(simulate(World(effect=0.0, run_cv=0.02, stalled=(0.0, 0.12)), 300, seed=23).regression, 300, 0.95)
+
+
 def test_a_speedup_is_found_as_an_improvement():
     rates = simulate(World(effect=-0.08, run_cv=0.02), 300, seed=13)
     assert rate_above(rates.improvement, 300, 0.90) and rates.regression == 0
@@ -68,7 +82,7 @@ def test_looking_twice_at_full_alpha_costs_more_than_the_procedure():
 def test_the_simulated_spread_is_what_was_asked_for():
     world = World(effect=0.0, run_cv=0.02, drift_cv=0.0, request_cv=1e-6)
     changes = simulated_changes(world, 2000, 5, np.random.default_rng(17))
-    assert changes.shape == (2000, 5, 3)
+    assert changes.shape == (2000, 5, 5)
     assert changes[..., 0].std() == pytest.approx(2**0.5 * log_sd(0.02), rel=0.03)
     assert changes[..., 1].std() == pytest.approx(2**0.5 * log_sd(0.02), rel=0.03)
     assert np.corrcoef(changes[..., 0].ravel(), changes[..., 1].ravel())[0, 1] == pytest.approx(0.5, abs=0.03)
@@ -78,7 +92,8 @@ def test_the_simulated_spread_is_what_was_asked_for():
 def test_the_effect_is_in_every_metric():
     world = World(effect=0.08, run_cv=1e-6, drift_cv=0.0, request_cv=1e-6)
     changes = simulated_changes(world, 3, 2, np.random.default_rng(18))
-    assert changes == pytest.approx(np.broadcast_to(np.log1p(0.08) * np.array([1, 1, -1]), changes.shape), abs=1e-4)
+    expected = np.log1p(0.08) * np.array([1, 1, -1, 1, 0])  # nothing stalls
+    assert changes == pytest.approx(np.broadcast_to(expected, changes.shape), abs=1e-4)
 
 
 def test_drift_is_shared_by_a_pair():

@@ -45,14 +45,21 @@ class Factory:
     def __init__(self, tmp_path):
         self.tmp_path = tmp_path
 
-    def level(self, concurrency, *, slower=1.0, longer=1.0, requests=14, corrupted=(), failures=0):
-        """(LevelResult, scores): chunks arrive ``slower`` times as slowly, and there are ``longer`` times as many."""
+    def level(
+        self, concurrency, *, slower=1.0, longer=1.0, requests=14, corrupted=(), failures=0, late_ms=0, pause_ms=0
+    ):
+        """(LevelResult, scores): chunks arrive ``slower`` times as slowly, and there are ``longer`` times as many.
+
+        Every seventh request begins ``late_ms`` late, and pauses ``pause_ms`` before its third chunk.
+        """
         timelines, started_ns = [], 0
         for i in range(requests):
             one = runs.timeline(f"{level_name(concurrency)}-{i:04d}", concurrency=concurrency)
             chunks = round((10 + 2 * (i % 7)) * longer)
             first_ms = 40 + 10 * round(level_value(concurrency)) + 7 * (i % 5)
-            arrived = tuple(started_ns + int((first_ms + 25 * n) * slower * MS) for n in range(chunks))
+            odd = i % 7 == 3
+            extra_ms = [odd * (late_ms + pause_ms * (n >= 2)) for n in range(chunks)]
+            arrived = tuple(started_ns + int(((first_ms + 25 * n) * slower + extra_ms[n]) * MS) for n in range(chunks))
             timelines.append(
                 replace(
                     one,

@@ -8,6 +8,7 @@ from omni_bench.compare.ab.arms import StudyArm, same_server
 from omni_bench.compare.ab.order import BEFORE, RunRecord, RunState
 from omni_bench.compare.ab.pace import Pace, about
 from omni_bench.compare.ab.state import StudyState
+from omni_bench.compare.headline import says_nothing
 from omni_bench.compare.markdown import primary_line
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.stats.verdicts import FULL_PAIRS
@@ -47,7 +48,8 @@ def run_line(record: RunRecord, wanted: int) -> str:
 
 def look_line(comparison: Comparison, pairs: int) -> str:
     """The estimates and intervals so far. No verdicts: looking at them at will would make false ones of chance."""
-    lines = [primary_line(replace(primary, verdict=None)) for primary in comparison.primaries]
+    told = (primary for primary in comparison.primaries if not says_nothing(primary))
+    lines = [primary_line(replace(primary, verdict=None)) for primary in told]
     return f"after {pairs} pair{'s' if pairs > 1 else ''}: {'; '.join(lines)}"
 
 

@@ -55,6 +55,16 @@ def intercept_effect(before_ms: float | None, after_ms: float | None, before_e2e
     return math.log(ratio) if ratio > 0 else None
 
 
+def points_effect(before: float | None, after: float | None) -> float | None:
+    """A change of a share by percentage points, as a logarithm: ln(1 + after − before); None if a value is missing.
+
+    A fall from everything to nothing counts as 99 points, as the logarithm of 0 is none.
+    """
+    if before is None or after is None:
+        return None
+    return math.log1p(max(after - before, -0.99))
+
+
 def common_levels(pairs: Sequence[Mapping[Level, float | None]]) -> tuple[Level, ...]:
     """Levels (concurrencies) at which every pair has a value: a mean over others would mix different things."""
     if not pairs:

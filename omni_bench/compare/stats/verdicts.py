@@ -39,6 +39,8 @@ VERDICTS = (Verdict.INCONCLUSIVE, Verdict.NO_REGRESSION, Verdict.IMPROVEMENT, Ve
 ALPHA = 0.05
 MIN_CHANGE = 0.03  # a smaller change is no regression and no improvement, however certain
 LOSS_LIMIT = 0.05  # NO REGRESSION says that a loss of so much is excluded
+TAIL_MIN_CHANGE = 0.05  # the same of the slowest requests, of which there are fewer
+TAIL_LOSS_LIMIT = 0.10
 FULL_PAIRS = 5  # fewer pairs are advisory
 CELL_FALSE_DISCOVERY_RATE = 0.10
 
@@ -93,7 +95,8 @@ class PrimaryVerdict:
 
     ``effect`` is None without data; ``interval`` (two-sided, 1 − 2 · alpha: its ends are the one-sided
     bounds), ``detectable`` (the smallest change found with power 0.8 at alpha / primaries, which is
-    what Holm asks of the first), the p values (after Holm) and ``verdict`` are None with fewer than two pairs.
+    what Holm asks of the first), the p values (after Holm; None for one that is the same in every pair) and ``verdict``
+    are None with fewer than two pairs.
     """
 
     metric: str
@@ -108,11 +111,14 @@ class PrimaryVerdict:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Adjusted p values along the last axis (Holm 1979): reject where they are at most alpha."""
+    """Adjusted p values along the last axis (Holm 1979): reject where they are at most alpha.
+
+    A NaN is no test and does not count as one.
+    """
     p = np.asarray(p, dtype=np.float64)
-    tests = p.shape[-1]
-    order = np.argsort(p, axis=-1)
-    stepped = np.take_along_axis(p, order, axis=-1) * (tests - np.arange(tests))
+    tests = (~np.isnan(p)).sum(axis=-1, keepdims=True)
+    order = np.argsort(p, axis=-1)  # NaN last
+    stepped = np.take_along_axis(p, order, axis=-1) * np.maximum(tests - np.arange(p.shape[-1]), 1)
     monotone = np.minimum(np.maximum.accumulate(stepped, axis=-1), 1.0)
     adjusted = np.empty_like(monotone)
     np.put_along_axis(adjusted, order, monotone, axis=-1)
@@ -135,23 +141,53 @@ def worse_sign(better: str | None) -> int:
     return 1 if better == "lower" else -1
 
 
-def decide(mean: np.ndarray, sd: np.ndarray, pairs: int, signs: Sequence[int], alpha: float) -> np.ndarray:
+@dataclass(frozen=True)
+class Limits:
+    """Of each primary: a smaller ``change`` is none; NO REGRESSION excludes a ``loss`` of so much. Fractions."""
+
+    change: Sequence[float]
+    loss: Sequence[float]
+
+
+def limits_of(metrics: Sequence[str]) -> Limits:
+    """Wider ones for the slowest requests; a share of requests has those of the medians, in percentage points."""
+    wide = [METRICS[name].tail and not METRICS[name].points for name in metrics]
+    return Limits(
+        change=[TAIL_MIN_CHANGE if one else MIN_CHANGE for one in wide],
+        loss=[TAIL_LOSS_LIMIT if one else LOSS_LIMIT for one in wide],
+    )
+
+
+def adjusted_p(loss: np.ndarray, sd: np.ndarray, pairs: int) -> np.ndarray:
+    """p of "not worse", Holm over the primaries, last axis. NaN for one that is the same in every pair.
+
+    That one could not have been rejected, whatever the level (no request stalls in any run), so that it does not count
+    among the tests (Tarone, Biometrics 1990).
+    """
+    p = np.where((loss == 0) & (sd == 0), np.nan, one_sided_p(loss, sd, pairs))
+    return holm(p)
+
+
+def decide(
+    mean: np.ndarray, sd: np.ndarray, pairs: int, signs: Sequence[int], alpha: float, limits: Limits | None = None
+) -> np.ndarray:
     """Codes into :data:`VERDICTS`, shape [..., primaries], from the pairs' mean and sd of ln(after/before).
 
-    ``signs``: :func:`worse_sign` of each primary. REGRESSION: the one-sided test of a loss, Holm over
-    the primaries, rejects at ``alpha`` and the change is worse than 3 %; IMPROVEMENT likewise.
-    NO REGRESSION: the one-sided 1 − ``alpha`` bound excludes a loss of 5 %. That one has no correction:
+    ``signs``: :func:`worse_sign` of each primary; ``limits``: None for 3 and 5 % of all. REGRESSION: the one-sided test
+    of a loss, Holm over the primaries, rejects at ``alpha`` and the change is worse than its limit; IMPROVEMENT
+    likewise. NO REGRESSION: the one-sided 1 − ``alpha`` bound excludes the loss. That one has no correction:
     all primaries together are NO REGRESSION only if each is (an intersection–union test, Berger 1982).
     """
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     sign = np.asarray(signs)
     loss = sign * mean
     changed = sign * np.expm1(mean)
-    limit = np.where(sign > 0, math.log1p(LOSS_LIMIT), -math.log1p(-LOSS_LIMIT))
+    least, excluded = (MIN_CHANGE, LOSS_LIMIT) if limits is None else map(np.asarray, (limits.change, limits.loss))
+    limit = np.where(sign > 0, np.log1p(excluded), -np.log1p(-excluded))
     bound = loss + float(stats.t.isf(alpha, pairs - 1)) * sd / math.sqrt(pairs)
     codes = np.where(bound < limit, 1, 0)
-    codes = np.where((holm(one_sided_p(-loss, sd, pairs)) <= alpha) & (changed < -MIN_CHANGE), 2, codes)
-    return np.where((holm(one_sided_p(loss, sd, pairs)) <= alpha) & (changed > MIN_CHANGE), 3, codes)
+    codes = np.where((adjusted_p(-loss, sd, pairs) <= alpha) & (changed < -least), 2, codes)
+    return np.where((adjusted_p(loss, sd, pairs) <= alpha) & (changed > least), 3, codes)
 
 
 def overall_code(codes: np.ndarray) -> np.ndarray:
@@ -183,23 +219,29 @@ def judge(changes: Mapping[str, Sequence[float] | None], *, alpha: float = ALPHA
     tested = {}
     if counts and counts != {1}:
         tested = _tested(known, counts.pop(), alpha)
-    return tuple(_primary(name, effect, tested.get(name), alpha, len(known)) for name, effect in effects.items())
+    tests = sum((effect.mean, effect.sd) != (0, 0) for _, effect in known) or 1
+    return tuple(_primary(name, effect, tested.get(name), alpha, tests) for name, effect in effects.items())
 
 
 def _tested(
     known: Sequence[tuple[str, PairedEffect]], pairs: int, alpha: float
-) -> dict[str, tuple[float, float, Verdict]]:
-    signs = np.array([worse_sign(METRICS[name].better) for name, _ in known])
+) -> dict[str, tuple[float | None, float | None, Verdict]]:
+    names = [name for name, _ in known]
+    signs = np.array([worse_sign(METRICS[name].better) for name in names])
     mean = np.array([effect.mean for _, effect in known])
     sd = np.array([effect.sd for _, effect in known], dtype=np.float64)
-    codes = decide(mean, sd, pairs, signs, alpha)
-    worse = holm(one_sided_p(signs * mean, sd, pairs))
-    better = holm(one_sided_p(-signs * mean, sd, pairs))
-    return {name: (float(worse[i]), float(better[i]), VERDICTS[int(codes[i])]) for i, (name, _) in enumerate(known)}
+    codes = decide(mean, sd, pairs, signs, alpha, limits_of(names))
+    found = [adjusted_p(sign * mean, sd, pairs).tolist() for sign in (signs, -signs)]
+    worse, better = ([None if math.isnan(p) else p for p in side] for side in found)
+    return {name: (worse[i], better[i], VERDICTS[int(codes[i])]) for i, name in enumerate(names)}
 
 
 def _primary(
-    name: str, effect: PairedEffect | None, tested: tuple[float, float, Verdict] | None, alpha: float, primaries: int
+    name: str,
+    effect: PairedEffect | None,
+    tested: tuple[float | None, float | None, Verdict] | None,
+    alpha: float,
+    primaries: int,
 ) -> PrimaryVerdict:
     better = METRICS[name].better
     assert better is not None

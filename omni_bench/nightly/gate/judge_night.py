@@ -8,6 +8,7 @@ from dataclasses import replace
 from omni_bench.compare.keys import as_known_now, differences, shown
 from omni_bench.compare.stats.nightly import MIN_NIGHTS
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
 from omni_bench.metrics.metric import WithLength
 from omni_bench.nightly.gate.integrity import check_integrity, failed, not_measured
 from omni_bench.nightly.gate.judge_series import Evidence, judge_series
@@ -49,6 +50,7 @@ def evaluate(
     if broken is not None:
         return replace(base, outcome=broken)
     series = _judged(tonight, evidence)
+    base = replace(base, notes=(*base.notes, *_tails_not_judged(tonight, series)))
     acute = [one for one in series if one.status is Status.UNCONFIRMED]
     if rerun is None or not acute:
         unused = ("the second run was not needed: nothing is acute",) if rerun is not None else ()
@@ -84,8 +86,25 @@ def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
             if METRICS[metric].with_length is WithLength.INSTEAD:
                 guard = "length guard: the audio is not as long as in the nights before, so the fit is judged"
                 one = replace(one, reason=f"{one.reason} ({guard})")
-            found.append(one)
+            if not METRICS[metric].tail or one.status is not Status.INCONCLUSIVE:
+                found.append(one)
     return tuple(found)
+
+
+def _tails_not_judged(tonight: StoredRun, series: Sequence[SeriesResult]) -> list[str]:
+    """A tail without a value or a history is said, and decides nothing: the medians are judged without it."""
+    judged = {(one.metric, one.load) for one in series}
+    notes = []
+    for metric in (METRICS[name] for name in gated_of(tonight) if METRICS[name].tail):
+        left_out = [level for level in tonight.levels if (metric.name, level.load) not in judged]
+        new = [level.load for level in left_out if level.value(metric.name) is not None]
+        few = [level.load for level in left_out if level.requests < TAIL_MIN_REQUESTS and not metric.points]
+        if few:
+            needs = f"a level needs at least {TAIL_MIN_REQUESTS} requests (load.requests_per_level)"
+            notes.append(f"{metric.name} is not judged at {', '.join(few)}: {needs}")
+        if new and series:  # without a history nothing is judged, and that is said already
+            notes.append(f"{metric.name} is not judged yet at {', '.join(new)}: fewer than {MIN_NIGHTS} nights have it")
+    return notes
 
 
 def _lengths_differ(tonight: StoredRun, evidence: Evidence, load: str) -> bool:

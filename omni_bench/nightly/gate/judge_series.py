@@ -17,7 +17,7 @@ from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.series import MetricSeries, needs_equal_length, series_of
 from omni_bench.nightly.history.trend import baseline_log, commit_range
-from omni_bench.report.format import signed_percent
+from omni_bench.report.format import change_text
 
 ACUTE, DRIFT, JOINED = "acute", "drift", "joined"
 
@@ -90,7 +90,7 @@ class _Judge:
         if self.known.of_point(self.metric, self.load, position, point.change) is not None:
             return None
         text = (
-            f"drift: {signed_percent(point.change)} since {_date(night)}, "
+            f"drift: {self._said(point.change)} since {_date(night)}, "
             f"commits {commit_range(self._commits(point.index))}, p = {point.p:.2g}"
         )
         found = self._result(Status.REGRESSION, text)
@@ -108,13 +108,13 @@ class _Judge:
         position, start = self.known.position(tonight), self.known.position(self.series.nights[self.start])
         known = self.known.of_night(self.metric, self.load, position, start, change)
         if known is not None:
-            text = f"{signed_percent(change)}, the change alarmed before (since {self._onset_date(known)})"
+            text = f"{self._said(change)}, the change alarmed before (since {self._onset_date(known)})"
             found = replace(self._result(Status.KNOWN, text), onset=self._onset(self._index_of(known), is_new=False))
             return self._joined(found, acute=True)
         text = (
-            f"acute: {signed_percent(change)} against {self.prediction.nights} nights, "
-            f"outside of {signed_percent(math.expm1(self.prediction.low - self.prediction.mean))} to "
-            f"{signed_percent(math.expm1(self.prediction.high - self.prediction.mean))}"
+            f"acute: {self._said(change)} against {self.prediction.nights} nights, "
+            f"outside of {self._said(math.expm1(self.prediction.low - self.prediction.mean))} to "
+            f"{self._said(math.expm1(self.prediction.high - self.prediction.mean))}"
         )
         last = len(self.series.nights) - 1
         found = self._result(Status.UNCONFIRMED, text)
@@ -127,11 +127,11 @@ class _Judge:
             known = self.known.of_point(self.metric, self.load, position, point.change)
             if known is not None and self._still_worse(point.index, point):
                 since = _date(self.series.nights[point.index])
-                return f"{signed_percent(point.change)} since {since}, alarmed before", point.index
+                return f"{self._said(point.change)} since {since}, alarmed before", point.index
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
             if index is not None and self._still_worse(index, None):
-                return f"{signed_percent(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
+                return f"{self._said(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
         return None
 
     def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
@@ -175,6 +175,9 @@ class _Judge:
             against_baseline=None if normal is None or not as_measured else math.expm1(self.log - normal),
         )
 
+    def _said(self, change: float) -> str:
+        return change_text(METRICS[self.metric], change)
+
     def _alarm(self, kind: str, night: StoredRun, change: float) -> HistoryAlarm:
         return HistoryAlarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
 
@@ -209,7 +212,7 @@ class _Judge:
 
 
 def _expected(found: Prediction, metric: str) -> Expected | None:
-    if METRICS[metric].relative_to:  # its logarithm is of a sum, and has no value of its own
+    if METRICS[metric].as_share:  # its logarithm is of a sum, and has no value of its own
         return None
     return Expected(found.nights, math.exp(found.mean), math.exp(found.low), math.exp(found.high))
 

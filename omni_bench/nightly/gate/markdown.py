@@ -8,7 +8,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.table import baseline_line
-from omni_bench.report.format import NA, number, signed_percent
+from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")
@@ -50,7 +50,7 @@ def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
         one.load,
         value,
         expected,
-        signed_percent(one.change),
+        change_text(METRICS[one.metric], one.change),
         signed_percent(one.against_baseline),
         str(one.status),
         one.reason,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omni_bench.compare.stats.length_guard import LIMIT
-from omni_bench.compare.stats.pairs import intercept_effect, log_ratio
+from omni_bench.compare.stats.pairs import intercept_effect, log_ratio, points_effect
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
 from omni_bench.metrics.definitions import METRICS, gated_metrics
 from omni_bench.metrics.metric import WithLength
@@ -59,13 +59,14 @@ def series_of(
     valid = [(run, level) for run in runs if run.valid and (level := run.level(load)) is not None]
     if as_long_as is not None:
         valid = [(run, level) for run, level in valid if equally_long(level, as_long_as.level(load))]
-    whole = METRICS[metric].relative_to
+    entry, whole = METRICS[metric], METRICS[metric].relative_to
     scale = _scale([level for _, level in valid], whole) if whole else None
     kept: list[tuple[StoredRun, float, float | None]] = []
     for run, level in valid:
         value = level.value(metric)
         if pinned is None:
-            log = _log_of_share(value, scale) if whole else log_ratio(1.0, value)
+            share = points_effect(0.0, value) if entry.points else _log_of_share(value, scale)
+            log = share if entry.as_share else log_ratio(1.0, value)
         else:
             reference = pinned[run.run_id].level(load) if run.run_id in pinned else None
             log = _against(level, reference, metric)
@@ -79,6 +80,8 @@ def series_of(
 def _against(level: StoredLevel, reference: StoredLevel | None, metric: str) -> float | None:
     if reference is None:
         return None
+    if METRICS[metric].points:
+        return points_effect(reference.value(metric), level.value(metric))
     whole = METRICS[metric].relative_to
     if whole:
         return intercept_effect(reference.value(metric), level.value(metric), reference.value(whole))

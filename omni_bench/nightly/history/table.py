@@ -8,7 +8,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.trend import Change, Trend, commit_range
-from omni_bench.report.format import number, signed_percent
+from omni_bench.report.format import change_text, number, signed_percent
 
 HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "baseline", "change points")
 
@@ -24,13 +24,13 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
             _value(trend.series.metric, trend.segment[0]),
             _nights(trend.segment[1]),
             signed_percent(trend.against_baseline),
-            "; ".join(change_text(change) for change in trend.changes) or "none",
+            "; ".join(change_line(change) for change in trend.changes) or "none",
         ]
         for trend in trends
     ]
 
 
-def change_text(change: Change) -> str:
+def change_line(change: Change) -> str:
     """``2026-11-03 +6.1 % worse (abc..def)``."""
     direction = "worse" if change.worse else "better"
     date = (change.night.started_utc or "undated")[:10]
@@ -71,7 +71,7 @@ def alarm_lines(alarms: Sequence[HistoryAlarm], runs: Sequence[StoredRun]) -> li
     """What was alarmed, one line each."""
     dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
     return [
-        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} {signed_percent(alarm.change)}"
-        f" since {dates.get(alarm.onset_run, 'n/a')}"
+        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} "
+        f"{change_text(METRICS[alarm.metric], alarm.change)} since {dates.get(alarm.onset_run, 'n/a')}"
         for alarm in alarms
     ]

@@ -65,7 +65,7 @@ def _trend(series: MetricSeries, baseline: Baseline | None) -> Trend:
     return Trend(
         series=series,
         changes=changes,
-        segment=(None if METRICS[series.metric].relative_to else math.exp(mean), len(series.logs) - start),
+        segment=(None if METRICS[series.metric].as_share else math.exp(mean), len(series.logs) - start),
         against_baseline=None if normal is None else math.expm1(mean - normal),
     )
 
@@ -86,7 +86,7 @@ def located_changes(series: MetricSeries) -> tuple[Change, ...]:
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:
     """Mean logarithm of the baseline's runs; None without a baseline, a value, or a logarithm (an intercept)."""
-    if baseline is None or METRICS[metric].relative_to:
+    if baseline is None or METRICS[metric].as_share:
         return None
     logs = series_of(baseline.runs, metric, load).logs
     return statistics.fmean(logs) if logs else None

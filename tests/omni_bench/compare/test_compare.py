@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
+from omni_bench.compare.headline import headline
 from omni_bench.compare.load import load_run
+from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.result import Advisory, ComparisonOutcome, Mark
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.errors import ComparabilityError
@@ -22,10 +24,44 @@ def verdicts(comparison):
 def test_a_slowdown_over_five_pairs_is_a_regression(make):
     comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, slower=1.08, start=3))
     assert comparison.outcome is ComparisonOutcome.REGRESSION and comparison.gives_verdicts
-    assert verdicts(comparison) == dict.fromkeys(("ttfp_ms", "rtf", "audio_per_s"), Verdict.REGRESSION)
+    found = verdicts(comparison)
+    assert found.pop("stalled") is Verdict.NO_REGRESSION, "no request stalls"
+    assert found == dict.fromkeys(("ttfp_ms", "rtf", "audio_per_s", "ttfp_tail_ms"), Verdict.REGRESSION)
     ttfp = comparison.primaries[0]
     assert ttfp.interval[0] < 0.08 < ttfp.interval[1] and 0 < ttfp.detectable < 0.08
     assert comparison.advisory == {} and comparison.invalid == () and comparison.used == (0, 1, 2, 3, 4)
+
+
+def test_every_seventh_request_late_is_a_regression_of_the_tail_alone(make):
+    arms = make.arm("before", 5, requests=32), make.arm("after", 5, requests=32, start=3, late_ms=30)
+    comparison = compare_runs(*arms)
+    assert comparison.outcome is ComparisonOutcome.REGRESSION
+    found = verdicts(comparison)
+    assert found.pop("ttfp_tail_ms") is Verdict.REGRESSION
+    assert set(found.values()) == {Verdict.NO_REGRESSION}
+    tail = next(one for one in comparison.primaries if one.metric == "ttfp_tail_ms")
+    assert 0 < tail.detectable < tail.interval[0] < tail.change < tail.interval[1]
+    assert headline(comparison).startswith("slower in the tail alone: TTFP tail +")
+    assert compare_runs(arms[0], make.arm("same", 5, requests=32, start=3)).outcome is ComparisonOutcome.NO_REGRESSION
+
+
+def test_requests_that_begin_to_stall_are_a_regression(make):
+    comparison = compare_runs(
+        make.arm("before", 5, requests=28), make.arm("after", 5, requests=28, start=3, pause_ms=500)
+    )
+    assert verdicts(comparison)["stalled"] is Verdict.REGRESSION
+    assert verdicts(comparison)["ttfp_tail_ms"] is Verdict.NO_REGRESSION
+    cell = next(one for one in comparison.cells if one.metric == "stalled")
+    assert (cell.before, cell.after) == (0.0, 1 / 7) and cell.change == pytest.approx(1 / 7)
+    assert "stalling requests +14.3 points" in headline(comparison)
+    assert "0.00 % → 14.29 %" in render_comparison(comparison)
+
+
+def test_too_few_requests_for_a_tail_are_said_and_decide_nothing(make):
+    comparison = compare_runs(make.arm("before", 5, requests=9), make.arm("after", 5, requests=9, start=3))
+    assert verdicts(comparison)["ttfp_tail_ms"] is None
+    assert comparison.outcome is ComparisonOutcome.NO_REGRESSION
+    assert any("TTFP tail is not judged: it needs at least 10 requests a level" in one for one in comparison.notes)
 
 
 def test_the_other_way_round_is_an_improvement(make):
@@ -77,7 +113,10 @@ def test_the_run_is_the_unit(make):
 def test_longer_audio_trips_the_guard_and_changes_the_primaries(make):
     comparison = compare_runs(make.arm("before", 5), make.arm("after", 5, longer=1.2, start=3))
     assert comparison.guard.tripped and comparison.guard.change == pytest.approx(0.2, abs=0.02)
-    assert tuple(verdicts(comparison)) == ("ttfp_ms", "e2el_slope", "e2el_intercept_ms")
+    assert tuple(verdicts(comparison)) == (
+        *("ttfp_ms", "e2el_slope", "e2el_intercept_ms"),
+        *("ttfp_tail_ms", "stalled"),
+    )
     marks = {cell.metric: cell.mark for cell in comparison.cells}
     assert marks["rtf"] == marks["e2el_ms"] == marks["audio_per_s"] == Mark.LENGTH_GUARD
     assert marks["e2el_slope"] is not Mark.LENGTH_GUARD and marks["ttfp_ms"] is not Mark.LENGTH_GUARD

@@ -11,7 +11,7 @@ from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.document import to_document, validate_comparison
 from omni_bench.compare.markdown import render_comparison
 
-CELL_METRICS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s")
+CELL_METRICS = ("ttfp_ms", "rtf", "e2el_ms", "audio_per_s", "ttfp_tail_ms")
 TEXT_PRIMARIES = ("ttft_ms", "tpot_ms", "tokens_per_s")
 FIGURES = {"n": 14, "std": 1.0, "p90": None, "p95": None, "p99": None}
 
@@ -48,7 +48,13 @@ def test_speech_has_no_rows_of_text(make):
 def test_a_chat_has_rows_of_both_and_is_judged_by_its_audio(make):
     comparison = compare_runs(*arms(make, 1.5))
     assert {cell.metric for cell in comparison.cells} == {*CELL_METRICS, *TEXT_PRIMARIES}
-    assert [primary.metric for primary in comparison.primaries] == ["ttfp_ms", "rtf", "audio_per_s"]
+    assert [primary.metric for primary in comparison.primaries] == [
+        "ttfp_ms",
+        "rtf",
+        "audio_per_s",
+        "ttfp_tail_ms",
+        "stalled",
+    ]
     changes = {cell.metric: cell.change for cell in comparison.cells if cell.concurrency == 1}
     assert changes["ttft_ms"] == pytest.approx(0.5, abs=0.01)
     assert changes["tokens_per_s"] == pytest.approx(-1 / 3, abs=0.01)
@@ -59,17 +65,17 @@ def test_a_chat_has_rows_of_both_and_is_judged_by_its_audio(make):
 @pytest.mark.parametrize(("slower", "outcome"), [(1.5, "REGRESSION"), (0.7, "IMPROVEMENT")])
 def test_text_alone_is_judged_by_its_text(make, slower, outcome):
     comparison = compare_runs(*arms(make, slower, alone=True))
-    assert [primary.metric for primary in comparison.primaries] == list(TEXT_PRIMARIES)
+    assert [primary.metric for primary in comparison.primaries] == [*TEXT_PRIMARIES, "ttft_tail_ms"]
     assert str(comparison.outcome) == outcome
     assert [cell.metric for cell in comparison.cells][::2] == [*TEXT_PRIMARIES, "e2el_ms"]
     assert any("Text alone" in note for note in comparison.notes)
     assert not any("Without audio lengths" in note for note in comparison.notes)
     document = to_document(comparison)
     validate_comparison(document)
-    assert {one["metric"] for one in document["primaries"]} == set(TEXT_PRIMARIES)
+    assert {one["metric"] for one in document["primaries"]} == {*TEXT_PRIMARIES, "ttft_tail_ms"}
 
 
-@pytest.mark.parametrize(("alone", "panels"), [(False, 7), (True, 4)])
+@pytest.mark.parametrize(("alone", "panels"), [(False, 8), (True, 4)])
 def test_panels_are_those_of_the_rows(make, tmp_path, alone, panels):
     both = arms(make, 1.2, alone=alone, pairs=2)
     comparison = compare_runs(*both)

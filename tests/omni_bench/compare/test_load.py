@@ -12,6 +12,8 @@ from omni_bench.compare.result import ComparisonOutcome
 from omni_bench.compare.stats.length_guard import PER_REQUEST
 from omni_bench.errors import ConfigError, StoreError
 
+TAILS = ("ttfp_tail_ms", "stalled")
+
 
 def sources(spec):
     return [run.source for run in load_arm(str(spec))]
@@ -68,6 +70,16 @@ def test_a_folder_without_requests_is_read_from_its_summary(make):
     (path / "requests.jsonl").unlink()
     view = load_run(path)
     assert view.requests is None and view.level(1).value("ttfp_ms") > 0
+
+
+def test_a_run_of_an_older_version_gets_its_tail_from_its_requests(make):
+    path = make.folder("old", requests=14)
+    run = json.loads((path / "run.json").read_text())
+    wanted = [[level["metrics"].pop(name)["mean"] for name in TAILS] for level in run["levels"]]
+    (path / "run.json").write_text(json.dumps(run))
+    view = load_run(path)
+    assert [[level.value(name) for name in TAILS] for level in view.levels] == wanted
+    assert wanted[0][0] > view.levels[0].value("ttfp_ms") and wanted[0][1] == 0
 
 
 def test_what_is_no_run_is_refused(make, tmp_path):

@@ -47,12 +47,12 @@ def test_a_single_pair_as_it_is_pasted(make):
     text = render_comparison(comparison, command=["omni-bench", "compare", "reports/a", "it's"])
     assert text.startswith(
         "## ❔ omni-bench: ADVISORY\n\n"
-        "**Single runs, so that this is no verdict: TTFP +25.0 %, RTF +25.0 %, audio/s -20.0 %.** "
+        "**Single runs, so that this is no verdict: TTFP +25.0 %, RTF +25.0 %, audio/s -20.0 %, TTFP tail +25.0 %.** "
         "WER 0.00 % → 0.00 %.\n\n| "
     )
-    ((_, _, rtf, e2el, audio, wer),) = cells(text, ["1", "64.0 → 80.0<br>+25.0 %"])
+    ((_, _, rtf, e2el, audio, tail, wer),) = cells(text, ["1", "64.0 → 80.0<br>+25.0 %"])
     assert (rtf, e2el) == ("0.2758 → 0.3448<br>+25.0 %", "436 → 544<br>+25.0 %")
-    assert (audio, wer) == ("3.653 → 2.922<br>-20.0 %", "0.00 % → 0.00 %")
+    assert (audio, tail, wer) == ("3.653 → 2.922<br>-20.0 %", "78.0 → 97.5<br>+25.0 %", "0.00 % → 0.00 %")
     assert "AUDIO_TTFP" in text and "Audio throughput" in text
     assert "- **before**: reference (tiny) 0.1.0, 2026-11-28T00:00:00Z\n" in glance(text)
     assert "- **what differs**: no setting that is recorded\n- **card**: Fast CPU 9000, 2 cores\n" in glance(text)
@@ -72,7 +72,7 @@ def test_one_row_a_level_and_the_verdict_in_one_sentence(regression):
     )
     shown = glance(text)
     assert shown.count("\n|") == 4, "header, line, two levels"
-    assert shown.count("<br>🔴 +") == 6 and shown.count("<br>🔴 -") == 2 and "🔴 worse" in shown
+    assert shown.count("<br>🔴 +") == 8 and shown.count("<br>🔴 -") == 2 and "🔴 worse" in shown
     assert "- **what differs**: reference.predictor: kv\\_cache → reprefill\n" in shown
     assert text.count("<details>") == text.count("</details>") == 4
     assert "5 pairs; c = 1, 4; 14 requests a level" in text and "90 % t interval over 5 pairs" in text

@@ -37,7 +37,7 @@ def test_both_arms_and_both_fits_are_drawn(make):
     arms = make.arm("before", 2), make.arm("after", 2, slower=1.3, start=3)
     comparison = compare_runs(*arms)
     panels = plots._metrics_figure(comparison, arms).axes
-    assert [axes.get_legend_handles_labels()[1] for axes in panels] == [["before", "after"]] * 4
+    assert [axes.get_legend_handles_labels()[1] for axes in panels] == [["before", "after"]] * 5 + [[]]
     assert panels[0].get_title(loc="left").startswith("TTFP p50 (ms)   +3")
     assert list(panels[0].get_xticks()) == [1, 4]
     fits = plots._fit_figure(comparison, arms).axes

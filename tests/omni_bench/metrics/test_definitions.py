@@ -4,9 +4,30 @@ from omni_bench.metrics.definitions import METRICS, gated_metrics, primary_metri
 from omni_bench.metrics.metric import Compared, Scope, Shown
 
 CONTRACT = [
-    *("queue_ms", "ttfp_ms", "ttfp_sched_ms", "ttfa_ms", "e2el_ms", "audio_s", "speech_s", "rtf", "decode_rtf"),
+    *(
+        "queue_ms",
+        "ttfp_ms",
+        "ttfp_tail_ms",
+        "ttfp_sched_ms",
+        "ttfa_ms",
+        "e2el_ms",
+        "audio_s",
+        "speech_s",
+        "rtf",
+        "decode_rtf",
+    ),
     "icl_ms",
-    *("stall_s", "prebuffer_s", "ttft_ms", "tpot_ms", "itl_ms", "audio_per_s", "audio_per_s_steady"),
+    *(
+        "stalled",
+        "stall_s",
+        "prebuffer_s",
+        "ttft_ms",
+        "ttft_tail_ms",
+        "tpot_ms",
+        "itl_ms",
+        "audio_per_s",
+        "audio_per_s_steady",
+    ),
     *("tokens_per_s", "requests_per_s", "e2el_intercept_ms", "e2el_slope", "goodput"),
 ]
 
@@ -45,8 +66,9 @@ def test_entries_are_whole():
 
 def test_what_is_judged():
     audio, fit = ("ttfp_ms", "rtf", "audio_per_s"), ("ttfp_ms", "e2el_slope", "e2el_intercept_ms")
-    text = ("ttft_ms", "tpot_ms", "tokens_per_s")
+    text, tails = ("ttft_ms", "tpot_ms", "tokens_per_s"), ("ttfp_tail_ms", "stalled")
     for judged in (primary_metrics, gated_metrics):
-        assert judged() == audio and judged(by_fit=True) == fit
-        assert judged(audio=False, text=True) == text
-        assert judged(text=True) == (*audio, *text) and judged(text=True, by_fit=True) == (*fit, *text)
+        assert judged() == (*audio, *tails) and judged(by_fit=True) == (*fit, *tails)
+        assert judged(audio=False, text=True) == (*text, "ttft_tail_ms")
+        assert set(judged(text=True)) == {*audio, *text, *tails, "ttft_tail_ms"}
+        assert len(judged(text=True, by_fit=True)) == len(judged(text=True))

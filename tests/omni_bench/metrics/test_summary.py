@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omni_bench.metrics.measured_level import slowest_mean
 from omni_bench.metrics.summary import Summary, requests_needed, summarise
 
 
@@ -57,3 +58,10 @@ def test_many_values_of_few_requests_grant_nothing():
     assert summarise(range(1000), requests=58).p95 is None
     assert summarise(range(1000), requests=59).p95 is not None
     assert summarise(range(10), requests=1000).p95 is None
+
+
+def test_the_mean_of_the_slowest_tenth():
+    assert slowest_mean([*range(1, 11)]) == 10
+    assert slowest_mean([*range(1, 12), None]) == 10.5, "a tenth of 11 is 2, rounded up"
+    assert slowest_mean([float(value) for value in range(100)]) == 94.5
+    assert slowest_mean([*range(9), None]) is None

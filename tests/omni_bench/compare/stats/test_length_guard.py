@@ -13,8 +13,9 @@ from omni_bench.compare.stats.length_guard import (
 )
 from omni_bench.records.level import Rate
 
-PRIMARIES = ("ttfp_ms", "rtf", "audio_per_s")
-BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms")
+TAILS = ("ttfp_tail_ms", "stalled")
+PRIMARIES = ("ttfp_ms", "rtf", "audio_per_s", *TAILS)
+BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms", *TAILS)
 
 
 def lengths(scale=1.0, *, levels=(1, 4), prompts=10):

@@ -108,6 +108,22 @@ def test_holm_over_the_primaries_takes_away_a_verdict():
     assert among[0].detectable > alone.detectable
 
 
+def test_what_is_the_same_in_every_pair_is_no_test():
+    """Tarone 1990: without a stall in any run, the others are judged as if stalls were not looked at."""
+    among = {"ttfp_ms": around(0.06, spread=0.0328), "rtf": around(0.0, spread=0.03)}
+    with_none = judge({**among, "stalled": [0.0] * 5})
+    assert with_none[:2] == judge(among)
+    assert with_none[2].verdict is Verdict.NO_REGRESSION and with_none[2].p_worse is None
+    assert holm(np.array([np.nan, 0.01, 0.04]))[1:] == pytest.approx([0.02, 0.04])
+
+
+def test_the_slowest_requests_have_wider_limits_and_shares_count_in_points():
+    assert verdict_of("ttfp_tail_ms", math.log(1.045)) is Verdict.NO_REGRESSION
+    assert verdict_of("ttfp_tail_ms", math.log(1.06)) is Verdict.REGRESSION
+    assert verdict_of("stalled", math.log1p(0.025)) is Verdict.NO_REGRESSION
+    assert verdict_of("stalled", math.log1p(0.04)) is Verdict.REGRESSION
+
+
 def test_a_smaller_alpha_asks_for_more():
     barely = 0.06
     assert verdict_of("ttfp_ms", barely, spread=0.0328) is Verdict.REGRESSION

@@ -110,6 +110,34 @@ def test_a_broken_second_run_is_a_hard_failure(past):
     assert any(case.name == "second run: c = 1" and not case.ok for case in result.integrity)
 
 
+def with_tail(number, *, late_ms=0.0, stalled=0.0, role=Role.NIGHT):
+    tail_ms = 75.0 * (1 + made.WOBBLE[number % 13] / 100) + late_ms
+    return made.night(number, ttfp_tail_ms=tail_ms, stalled=stalled, role=role, hour=role is Role.RERUN)
+
+
+def test_a_night_that_is_late_for_every_seventh_request_fails_by_its_tail_alone():
+    with made.history_of([with_tail(number) for number in range(1, 13)]) as history:
+        again = with_tail(13, late_ms=30, role=Role.RERUN)
+        result = gate_night(history, with_tail(13, late_ms=30), run_again=lambda: again)
+    assert result.exit_code == 1
+    assert [name for name, status in statuses(result).items() if status is Status.REGRESSION] == ["ttfp_tail_ms"]
+    with made.history_of([with_tail(number) for number in range(1, 13)]) as history:
+        again = with_tail(13, stalled=1 / 7, role=Role.RERUN)
+        result = gate_night(history, with_tail(13, stalled=1 / 7), run_again=lambda: again)
+    assert result.exit_code == 1 and "acute: +14.3 points" in reasons(result)
+
+
+def test_nights_of_an_older_version_have_no_tail_and_are_judged_without():
+    with made.history_of(made.nights(12)) as history:
+        result = gate_night(history, with_tail(13))
+    assert result.exit_code == 0 and "ttfp_tail_ms" not in statuses(result)
+    assert "ttfp_tail_ms is not judged yet at c = 1: fewer than 10 nights have it" in result.notes
+    few = made.night(13)
+    with made.history_of(made.nights(12)) as history:
+        result = gate_night(history, replace(few, levels=(replace(few.levels[0], requests=9),)))
+    assert result.exit_code == 0 and "at least 10 requests" in " ".join(result.notes)
+
+
 def test_a_loss_below_five_percent_is_not_acute_but_drifts():
     with made.history_of(made.nights(20)) as history:
         results = [gate_night(history, made.night(number, slower=1.04)) for number in range(21, 27)]
