@@ -234,7 +234,7 @@ def corrupt_all(speeches: Sequence[Speech], corruption: Corruption, rng: np.rand
 def level_faults(speeches: Sequence[Speech]) -> list[tuple[str, ...]]:
     """Faults of each, all in flight together."""
     by_name = {speech.name: speech for speech in speeches}
-    found = level_findings(
+    found, _ = level_findings(
         [_timeline(speech) for speech in speeches],
         [speech.text for speech in speeches],
         lambda name: by_name[name].samples,
@@ -267,7 +267,8 @@ def _timeline(speech: Speech) -> Timeline:
 
 
 def _single(speech: Speech) -> tuple[str, ...]:
-    return signal_findings(speech.samples, speech.sample_rate_hz, speech.edges, speech.text).faults
+    found = signal_findings(speech.samples, speech.sample_rate_hz, speech.edges, speech.text)
+    return (*found.faults, *found.broken, *found.repeats)
 
 
 def _usual_edges(samples: int) -> tuple[int, ...]:

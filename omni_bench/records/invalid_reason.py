@@ -65,6 +65,37 @@ class Code(StrEnum):
         "warm-up failed: {failed} of {requests} requests ({errors})",
         _REQUESTS,
     )
+    CUT_OFF = (
+        "cut_off",
+        Blame.SERVER,
+        "{cut} of {answers} answers stop in the middle of speech, such as {example} (p = {p:.1g})",
+        _AUDIO,
+    )
+    SPLICED = (
+        "spliced",
+        Blame.SERVER,
+        "samples are missing within the answers: the waveform jumps, most in {example} (p = {p:.1g} over {answers})",
+        _AUDIO,
+    )
+    OTHER_VOICE = (
+        "other_voice",
+        Blame.SERVER,
+        "{others} of {answers} answers are in another voice, such as {example} (p = {p:.1g})",
+        _AUDIO,
+    )
+    WRONG_RATE = (
+        "wrong_rate",
+        Blame.SERVER,
+        "samples that seem to be made at {made_at_hz} Hz are played at {rate_hz} Hz: against {references} recordings "
+        "of the voice its pitch is × {f0:.3f}, its formants × {formants:.3f}, its pace × {pace:.3f}",
+        "Check the sample rate that the server states, or client.sample_rate_hz.",
+    )
+    AUDIO_LOST = (
+        "audio_lost",
+        Blame.SERVER,
+        "the server counts {server_s:.3f} s of audio an answer, and {client_s:.3f} s arrived (means of {answers})",
+        "Look for what changes the audio on its way: a proxy, a resampler.",
+    )
     CLIENT_LAG_UNKNOWN = ("client_lag_unknown", Blame.CLIENT, "client lag was not measured", _AGAIN)
     CLIENT_LAG = (
         "client_lag",
@@ -245,6 +276,8 @@ class InvalidReason:
 
 
 _CODES = frozenset(Code)
+AUDIO_CODES = frozenset({Code.CUT_OFF, Code.SPLICED, Code.OTHER_VOICE, Code.WRONG_RATE, Code.AUDIO_LOST})
+"""What all answers of a level show together."""
 CROSS_TALK_CODES = frozenset({Code.CROSS_TALK})
 PARITY_CODES = frozenset({Code.PARITY_DIFFERS, Code.PARITY_REPEATS, Code.PARITY_WORDS, Code.PARITY_CORRUPTED})
 

@@ -18,6 +18,7 @@ from omni_bench.errors import shorten
 from omni_bench.foreign_text import visible
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.audio import not_held_lines
 from omni_bench.report.format import hardware_name, injected_faults, percent, target_name
 from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.next_step import next_steps_of
@@ -89,6 +90,7 @@ def notes(run: Mapping[str, Any]) -> list[str]:
         injected,
         *(f"server: {one}" for one in server_warnings(run)),
         *account_lines(run),
+        *not_held_lines(run),
         *search_lines(run),
         own_error_line(run),
         voices_line(run) if judge.get("speaker_encoder") else None,

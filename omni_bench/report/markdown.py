@@ -12,6 +12,7 @@ from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.recording import bias_target_ms
+from omni_bench.report.audio import audio_section
 from omni_bench.report.cross_talk import cross_talk_section, source_name
 from omni_bench.report.format import (
     NA,
@@ -98,6 +99,7 @@ def report_sections(
         "Rejected requests": _rejected(requests),
         "Accuracy": accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None,
         WORST: _worst(run, utterances, cross_talk),
+        "The audio of all answers together": audio_section(run),
         "Voices": voices_section(run, utterances),
         "Cross-talk": cross_talk_section(run, cross_talk, plots),
         "Parity: alone and in company": parity_section(run, parity),

@@ -13,6 +13,7 @@ from omni_bench.records.level import Level, level_fields
 from omni_bench.records.schema import SCHEMA_VERSION, validate_run
 
 if TYPE_CHECKING:
+    from omni_bench.accuracy.signal.level_audio import LevelAudio
     from omni_bench.accuracy.voices.similarity import VoiceSummary
     from omni_bench.accuracy.wer import CorpusScore, UtteranceScore
     from omni_bench.metrics.level import LevelSummary
@@ -31,6 +32,7 @@ def build_level(
     reasons: Sequence[InvalidReason] = (),
     parity: Mapping[str, Any] | None = None,
     voices: VoiceSummary | None = None,
+    audio: LevelAudio | None = None,
     cross_talk: Mapping[str, Any] | None = None,
     probe: Mapping[str, Any] | None = None,
     pace: LevelPace | None = None,
@@ -39,7 +41,7 @@ def build_level(
 
     ``requests`` are the metrics of the valid requests in ``summary`` (for the count of stalls).
     ``accuracy`` is None without a judge. ``reasons``: of :func:`omni_bench.run.validity.level_reasons`. ``parity`` and
-    ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices``.
+    ``cross_talk``: as the schema describes them, None if they were not checked; likewise ``voices`` and ``audio``.
     ``probe``: what a rate search made of the level. ``pace``: of its voice, None if none was expected.
     """
     stalls = [request["stalls"] for request in requests if request["stalls"] is not None]
@@ -62,6 +64,7 @@ def build_level(
         "accuracy": _accuracy(accuracy, parity, cross_talk),
         "parity": dict(parity) if parity is not None else None,
         "cross_talk": dict(cross_talk) if cross_talk is not None else None,
+        "audio": _audio(audio),
         "voices": asdict(voices) if voices is not None else None,
         "client": _client(summary.lag, summary.first_lag_ms, lag_budget_ms),
         "pace": {**asdict(pace), "fitting_hz": list(pace.fitting_hz)} if pace is not None else None,
@@ -142,6 +145,12 @@ def _accuracy(
         "cross_talk_hits": cross_talk["hits"] if cross_talk else None,
         "parity_mismatches": parity["mismatches"] if parity else None,
     }
+
+
+def _audio(audio: LevelAudio | None) -> dict[str, Any] | None:
+    if audio is None:
+        return None
+    return {**asdict(audio), "suspects": {name: list(ids) for name, ids in audio.suspects.items()}}
 
 
 def _client(lag: LoopLag | None, first: Summary | None, budget_ms: float | None) -> dict[str, Any] | None:

@@ -133,12 +133,13 @@ def requests_to_keep(
         return [], []
     if output.save_audio == "all":
         return [], recorded
+    together = {name for level in levels if level.audio for names in level.audio.suspects.values() for name in names}
     scores = verdicts.scores if verdicts is not None else {}
     outliers = {name for name, voice in verdicts.voices.items() if voice.outlier} if verdicts is not None else ()
 
     def damage(request: RequestResult) -> tuple[bool, bool, float]:
         name, score = request.request_id, scores.get(request.request_id)
-        failed = bool(request.faults) or not request.timeline.ok or name in suspects
+        failed = bool(request.faults) or not request.timeline.ok or name in suspects or name in together
         return failed, name in outliers, (score.wer or 0.0) if score is not None and score.edits else 0.0
 
     nothing = (False, False, 0.0)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from omni_bench.accuracy.signal.level_audio import LevelAudio
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.open_loop import peak_in_flight
@@ -59,8 +60,8 @@ class LevelResult:
     """One level: its requests in plan order, the lag of the client (None if it never measured), how the warm-up went.
 
     ``expected_pace``: of its voice, None if that is not to be looked at. ``warmup`` is None in runs of schema 1.0,
-    which did not store it; ``warmup_requests`` is empty before 1.2.
-    ``measured_before``: as of :class:`.LevelRecording`.
+    which did not store it; ``warmup_requests`` is empty before 1.2. ``measured_before``: as of
+    :class:`.LevelRecording`. ``audio``: what the answers show together, None if their signal was not checked.
     """
 
     concurrency: Level
@@ -70,6 +71,7 @@ class LevelResult:
     warmup_requests: tuple[WarmupRequest, ...] = ()
     expected_pace: ExpectedPace | None = None
     measured_before: int = 0
+    audio: LevelAudio | None = None
 
     @property
     def sample_rate_hz(self) -> int | None:

@@ -50,12 +50,15 @@ def measure_level(
         )
         for timeline in recording.timelines
     )
+    audio = None
     if check_signal:
-        requests = with_signal_faults(requests)
+        requests, audio = with_signal_faults(requests, prompts, with_reference=with_reference)
     warmup = warmup_requests(recording.warmup, prompts, with_reference=with_reference)
     went = Warmup.of(recording.warmup)
     before = recording.measured_before
-    return LevelResult(recording.concurrency, requests, recording.lag, went, warmup, measured_before=before)
+    return LevelResult(
+        recording.concurrency, requests, recording.lag, went, warmup, measured_before=before, audio=audio
+    )
 
 
 def measure_request(

@@ -207,6 +207,7 @@ def _rebuild(
             config,
             parity=parity.level(level.concurrency, provenance),
             cross_talk=cross_talk.get(level.concurrency),
+            provenance=provenance,
         )
         for level in levels
     ]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
 from omni_bench.accuracy.signal.audio_faults import in_order
-from omni_bench.accuracy.signal.checks import level_findings
+from omni_bench.accuracy.signal.checks import ExpectedVoices, level_findings, reference_traits
+from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio
+from omni_bench.errors import AccuracyError
 from omni_bench.records.config import RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.records.prompt import Prompt
 
 if TYPE_CHECKING:
     from omni_bench.run.level_result import RequestResult
+
+MOST_REFERENCES = 64
 
 
 def speaks(config: RunConfig) -> bool:
@@ -22,8 +31,13 @@ def speaks(config: RunConfig) -> bool:
     return config.checks.signal and not is_random
 
 
-def with_signal_faults(requests: tuple[RequestResult, ...]) -> tuple[RequestResult, ...]:
-    """The requests of a level, with what :mod:`omni_bench.accuracy.signal.checks` finds. Raises StoreError."""
+def with_signal_faults(
+    requests: tuple[RequestResult, ...], prompts: Mapping[str, Prompt], *, with_reference: bool = False
+) -> tuple[tuple[RequestResult, ...], LevelAudio]:
+    """The requests of a level, with what the signal checks find in each, and in all together.
+
+    ``prompts``: by id; ``with_reference``: their recordings were sent. Raises StoreError.
+    """
     audio = {
         request.request_id: request.audio
         for request in requests
@@ -37,14 +51,54 @@ def with_signal_faults(requests: tuple[RequestResult, ...]) -> tuple[RequestResu
         return np.frombuffer(pcm, "<i2", count=len(pcm) // 2)
 
     checked = [request for request in requests if request.request_id in audio]
-    found = level_findings([request.timeline for request in checked], [request.text for request in checked], load)
-    return tuple(
-        replace(
-            request,
-            faults=in_order((*request.faults, *found[request.request_id].faults)),
-            shared=found[request.request_id].shared,
-        )
-        if request.request_id in found
-        else request
-        for request in requests
+    found, together = level_findings(
+        [request.timeline for request in checked],
+        [request.text for request in checked],
+        load,
+        expected_voices(
+            {request.request_id: prompts[request.timeline.prompt_id] for request in checked},
+            with_reference=with_reference,
+        ),
     )
+    return (
+        tuple(
+            replace(
+                request,
+                faults=in_order((*request.faults, *found[request.request_id].faults)),
+                shared=found[request.request_id].shared,
+            )
+            if request.request_id in found
+            else request
+            for request in requests
+        ),
+        together,
+    )
+
+
+def expected_voices(prompts: Mapping[str, Prompt], *, with_reference: bool) -> ExpectedVoices:
+    """Whose voices a level is to have. ``prompts``: by request id; ``with_reference``: their recordings were sent."""
+    recordings = {(prompt.ref_audio, prompt.ref_text) for prompt in prompts.values()}
+    chosen = sorted((audio, text) for audio, text in recordings if audio is not None and text is not None)[
+        :MOST_REFERENCES
+    ]
+    references = [traits for audio, text in chosen if (traits := _reference(audio, text)) is not None]
+    own = None
+    if with_reference:
+        own = {
+            name: traits
+            for name, prompt in prompts.items()
+            if prompt.ref_audio is not None
+            and (traits := _reference(prompt.ref_audio, prompt.ref_text or "")) is not None
+        }
+    one_voice = len({prompt.instructions for prompt in prompts.values()}) <= 1
+    return ExpectedVoices(one_voice, own, references)
+
+
+@lru_cache(maxsize=1024)
+def _reference(path: Path, text: str) -> ClipTraits | None:
+    """Traits of a recording; None if it cannot be read, which is the judge's to say, or holds no speech."""
+    try:
+        samples = load_samples_16k(AsrClip(path.name, path, WHISPER_RATE_HZ))
+    except AccuracyError:
+        return None
+    return reference_traits(samples, WHISPER_RATE_HZ, text)

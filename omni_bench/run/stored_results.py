@@ -8,6 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from omni_bench.accuracy.signal.level_audio import LevelAudio
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
@@ -119,7 +120,11 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
             )
         before = tuple(request for request in warmup if request.concurrency == key)
         in_parts = measured_before(level)
-        levels.append(LevelResult(key, tuple(requests), *_client_from(level), before, _pace_from(level), in_parts))
+        audio = None
+        if level.get("audio") is not None:
+            audio = structure(level["audio"], LevelAudio, f"{folder.run_json}: audio of {level_title(key)}")
+        client, pace = _client_from(level), _pace_from(level)
+        levels.append(LevelResult(key, tuple(requests), *client, before, pace, in_parts, audio))
     return levels
 
 

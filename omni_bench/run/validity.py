@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.cross_talk.null import SIGNIFICANT
 from omni_bench.accuracy.parity.verdict import TRANSCRIPT, LevelParity
+from omni_bench.accuracy.signal.level_audio import LEVEL_P, LevelAudio
 from omni_bench.accuracy.wer import CorpusScore
 from omni_bench.accuracy.written.normalise import counts_characters
 from omni_bench.errors import (
@@ -42,6 +43,11 @@ CORRUPTED_LIMIT = 2
 
 A clean voice gives fewer than one in a hundred: two out of eight happen by chance in about one level in 400."""
 
+EXACT_AUDIO_SERIES = ("omni_reference_audio_duration_seconds",)
+"""Servers' counts that are known to be of the samples that they send; what others count is only shown beside ours."""
+LOST_AUDIO_S = 0.010
+"""Of the mean answer: resampling rounds by a sample, and nothing else may change the length."""
+
 
 def level_reasons(
     summary: LevelSummary,
@@ -53,16 +59,22 @@ def level_reasons(
     parity: LevelParity | None = None,
     cross_talk: LevelCrossTalk | None = None,
     rate: InvalidReason | None = None,
+    audio: LevelAudio | None = None,
+    rate_hz: int | None = None,
+    accounts: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[InvalidReason, ...]:
     """Why a level is invalid; () if it is valid.
 
     Every request, those of the warm-up too, has to succeed with valid audio; the client's lag has to be measured and
     within ``lag_budget_ms`` (None: no budget), and in an open loop so does its lateness; ``accuracy`` has to be within
-    ``wer_limit``; parity and cross-talk must find nothing, and the ``rate`` must
-    not be in doubt. What is None was not checked.
+    ``wer_limit``; parity and cross-talk must find nothing, nor ``audio`` (at ``rate_hz``) in all answers together; as
+    much has to arrive as the server's ``accounts`` of the level say, and the ``rate`` must not be in doubt. What is
+    None was not checked.
     """
     return (
         *request_reasons(summary),
+        *audio_reasons(audio, rate_hz),
+        *account_reasons(accounts),
         *client_reasons(summary, lag_budget_ms),
         *wer_reasons(accuracy, wer_limit, language),
         *parity_reasons(parity),
@@ -89,6 +101,30 @@ def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
     if warmup is not None and warmup.failed:
         sent = warmup.completed + warmup.failed
         yield invalid(Code.WARMUP_FAILED, failed=warmup.failed, requests=sent, errors=_counts(warmup.errors))
+
+
+def audio_reasons(audio: LevelAudio | None, rate_hz: int | None) -> Iterator[InvalidReason]:
+    """What all answers show together, at p ≤ :data:`LEVEL_P` each."""
+    if audio is None:
+        return
+    of, first = {"answers": audio.answers}, {name: found[0] for name, found in audio.suspects.items()}
+    if audio.cut_p is not None and audio.cut_p <= LEVEL_P:
+        yield invalid(Code.CUT_OFF, cut=audio.cut, **of, example=first["cut_off"], p=audio.cut_p)
+    if audio.splice_p is not None and audio.splice_p <= LEVEL_P:
+        yield invalid(Code.SPLICED, **of, example=first.get("spliced", "none of them alone"), p=audio.splice_p)
+    if audio.others:
+        yield invalid(Code.OTHER_VOICE, others=audio.others, **of, example=first["other_voice"], p=audio.other_p)
+    if audio.wrong_rate is not None:
+        yield invalid(Code.WRONG_RATE, rate_hz=rate_hz, **asdict(audio.wrong_rate))
+
+
+def account_reasons(accounts: Sequence[Mapping[str, Any]]) -> Iterator[InvalidReason]:
+    """``accounts``: those of a level, as run.json has them. Only where both sides count the same requests."""
+    for one in accounts:
+        ours_s, server_s = one["client_mean"], one["server_mean"]
+        same = one["client_count"] == one["server_count"] and ours_s is not None
+        if one["series"] in EXACT_AUDIO_SERIES and same and abs(ours_s - server_s) > LOST_AUDIO_S:
+            yield invalid(Code.AUDIO_LOST, server_s=server_s, client_s=ours_s, answers=one["client_count"])
 
 
 def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[InvalidReason]:

@@ -11,7 +11,7 @@ from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.parity.records import parity_record
 from omni_bench.accuracy.parity.verdict import LevelParity
 from omni_bench.records.config import CLOSED_LOOP, RunConfig
-from omni_bench.records.level import Level
+from omni_bench.records.level import Level, level_or_none
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
@@ -85,6 +85,7 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
             config,
             parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
             cross_talk=cross_talk.get(level.concurrency),
+            provenance=outcome.provenance,
         )
         for level in outcome.levels
     ]
@@ -133,8 +134,10 @@ def level_record(
     *,
     parity: LevelParity | None = None,
     cross_talk: LevelCrossTalk | None = None,
+    provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One entry of ``levels`` in run.json."""
+    """One entry of ``levels`` in run.json. ``provenance``: for what the server counted."""
+    counted = provenance["target"].get("server_metrics") or {}
     corpus = verdicts.corpus(level) if verdicts is not None else None
     summary = level.summary(
         config.load.kind if config.load.kind == CLOSED_LOOP else config.load.arrival,
@@ -156,10 +159,14 @@ def level_record(
             parity=parity,
             cross_talk=cross_talk,
             rate=rate_facts(level, pace),
+            audio=level.audio,
+            rate_hz=level.sample_rate_hz,
+            accounts=[one for one in counted.get("accounts") or () if level_or_none(one) == level.concurrency],
         ),
         pace=pace,
         parity=parity_record(parity),
         cross_talk=cross_talk_record(cross_talk),
+        audio=level.audio,
         voices=verdicts.voice_summary(level) if verdicts is not None else None,
         probe=probe_record(probe_of(level, config.load, config.slo)),
     )

@@ -21,6 +21,7 @@ from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import hardware, harness, software
 from omni_bench.run.rejudge import judge_again
 from omni_bench.selftest.cases import CLEAN, SelftestCase, clean_case
+from omni_bench.selftest.damaged import damaged_case
 from omni_bench.selftest.detectors import RunEvidence, alarms_of
 from omni_bench.selftest.evidence import StoredAnswer, compare_with_clean, read_evidence
 from omni_bench.selftest.judging import Ear
@@ -73,8 +74,9 @@ def run_selftest(
     judged = compose([*plan.overrides(0, prompts), "asr=whisper", f"asr.model={plan.judge_model}"])
     spec = find_judge(judged.asr, LOCALE, progress.say)
     assert spec is not None
-    testable = [fault for fault in faults if fault.testable]
-    jobs = [_Job(clean_case(), repeat, out / CLEAN / str(repeat)) for repeat in range(plan.clean_runs)]
+    testable = [fault for fault in faults if fault.testable and not fault.of_samples]
+    clean = clean_case(plan.clean_requests_per_level)
+    jobs = [_Job(clean, repeat, out / CLEAN / str(repeat)) for repeat in range(plan.clean_runs)]
     jobs += [_Job(case, repeat, out / case.name / str(repeat)) for case in testable for repeat in range(plan.repeats)]
     runs = _run_all(plan, jobs, prompts, out, progress, command)
     ear = Ear(judged.asr, spec, LOCALE)
@@ -88,6 +90,8 @@ def run_selftest(
     distinct = ear.learn(recordings, [reference.clip for reference in references], progress.judged)
     progress.end()
     cases = _judge_all(runs, ear, plan, judged, progress)
+    answers = [answer for heard in runs if heard.job.case.kind == CLEAN for answer in heard.answers]
+    cases += [damaged_case(fault, answers, references) for fault in faults if fault.of_samples]
     facts = {
         "plan": list(describe(plan)),
         "judge": describe_judge(spec),

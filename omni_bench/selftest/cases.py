@@ -22,7 +22,8 @@ class SelftestCase:
 
     ``expected``: the detectors named before anything ran; one of them must alarm at
     ``min_concurrency`` or above. Empty for the clean server, at which none may. ``overrides``:
-    ``KEY=VALUE`` over the self-test's own configuration.
+    ``KEY=VALUE`` over the self-test's own configuration. ``of_samples``: it is not run, but recordings of the clean
+    server are damaged by it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SelftestCase:
     min_concurrency: int
     overrides: tuple[str, ...]
     source: str = ""
+    of_samples: bool = False
 
     @property
     def testable(self) -> bool:
@@ -39,9 +41,10 @@ class SelftestCase:
         return self.kind == CLEAN or any(detector != NEEDS_AB for detector in self.expected)
 
 
-def clean_case() -> SelftestCase:
-    """The server as it should be."""
-    return SelftestCase(CLEAN, CLEAN, "the server as it should be", (), 1, ())
+def clean_case(requests_per_level: int | None = None) -> SelftestCase:
+    """The server as it should be; ``requests_per_level``: of its levels, None for as many as with the faults."""
+    more = () if requests_per_level is None else (f"load.requests_per_level={requests_per_level}",)
+    return SelftestCase(CLEAN, CLEAN, "the server as it should be", (), 1, more)
 
 
 def all_faults() -> list[SelftestCase]:
@@ -67,6 +70,7 @@ def all_faults() -> list[SelftestCase]:
             fault.min_concurrency,
             (f"target.chaos={fault.name}", *fault.overrides),
             fault.source,
+            fault.of_samples is not None,
         )
         for fault in WIRE_FAULTS.values()
     ]

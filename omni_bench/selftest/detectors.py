@@ -17,7 +17,7 @@ from typing import Any
 from omni_bench.accuracy.parity.compare import ParityComparison
 from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS
 from omni_bench.accuracy.wer import UtteranceScore, score_corpus
-from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, reasons_of
+from omni_bench.records.invalid_reason import AUDIO_CODES, CROSS_TALK_CODES, PARITY_CODES, reasons_of
 from omni_bench.records.timeline import ERROR_KINDS
 from omni_bench.selftest.cases import SelftestCase
 from omni_bench.selftest.evidence import StoredAnswer
@@ -31,6 +31,7 @@ STALL_MORE_S = 0.15
 """A request stalls noticeably longer than the same one on the clean server (a tenth of a second is one frame)."""
 SLOWER = 0.7
 """Audio per second below this share of the clean run's."""
+TOGETHER = tuple(sorted(str(code.value) for code in AUDIO_CODES))
 
 Score = Callable[[StoredAnswer], UtteranceScore]
 
@@ -188,8 +189,9 @@ def _other_answers(level: LevelEvidence) -> Found:
 
 
 def _own_checks(level: LevelEvidence) -> Found:
-    """What the run's own cross-talk and parity checks made of the level."""
-    for detector, codes in (("cross_talk", CROSS_TALK_CODES), ("parity", PARITY_CODES)):
+    """What the run's own checks made of the level: cross-talk, parity, and what all answers show together."""
+    together = [(str(code), {code}) for code in TOGETHER]
+    for detector, codes in (("cross_talk", CROSS_TALK_CODES), ("parity", PARITY_CODES), *together):
         reasons = reasons_of(level.level) if level.level is not None else ()
         if (reason := next((reason for reason in reasons if reason.code in codes), None)) is not None:
             yield detector, str(reason)
@@ -215,7 +217,7 @@ DETECTORS = (
     Detector(("ttfp",), _later, _is_of_speed),
     Detector(("stalls",), _stalls, _is_of_speed),
     Detector(("parity",), _other_answers),
-    Detector(("cross_talk", "parity"), _own_checks),
+    Detector(("cross_talk", "parity", *TOGETHER), _own_checks),
     Detector(("audio_per_s",), _slower, lambda case: "audio_per_s" in case.expected),
 )
 """To add one: its function above, and its line here."""

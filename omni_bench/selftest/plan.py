@@ -23,6 +23,8 @@ SEEDS_APART = 1000
 class SelftestPlan:
     """Size of a self-test. ``solo``: requests of each level that are sent once more alone (and two of them twice).
 
+    ``clean_requests_per_level``: of the clean server's levels (None: as many as with the faults): the faults that show
+    in many answers together are tried on them.
     ``wire_alone``: with faults of the wire too; what the wire breaks it breaks for many and for one.
     """
 
@@ -33,6 +35,7 @@ class SelftestPlan:
     clean_runs: int
     judge_model: str
     wire_alone: bool = True
+    clean_requests_per_level: int | None = None
 
     def overrides(self, repeat: int, prompts: Path) -> list[str]:
         """The configuration of repetition ``repeat``: other sentences in another order, other seeds."""
@@ -61,7 +64,14 @@ class SelftestPlan:
 
 
 QUICK = SelftestPlan(
-    concurrency=(4,), requests_per_level=6, solo=1, repeats=1, clean_runs=1, judge_model="tiny.en", wire_alone=False
+    concurrency=(4,),
+    requests_per_level=6,
+    solo=1,
+    repeats=1,
+    clean_runs=1,
+    judge_model="tiny.en",
+    wire_alone=False,
+    clean_requests_per_level=24,
 )
 FULL = SelftestPlan(concurrency=(2, 4), requests_per_level=4, solo=2, repeats=3, clean_runs=20, judge_model="tiny.en")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -10,23 +11,50 @@ import numpy as np
 
 from omni_bench.accuracy.signal.audio_faults import in_order
 from omni_bench.accuracy.signal.clicks import EdgeEvidence, clicks_by_level, edge_evidence, has_clicks
-from omni_bench.accuracy.signal.dropouts import Hole, abrupt_falls, abrupt_onsets, constant_runs
+from omni_bench.accuracy.signal.dropouts import Hole, abrupt_falls, abrupt_onsets, closes_abruptly, constant_runs
+from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level_audio
 from omni_bench.accuracy.signal.noise import noise_floor
 from omni_bench.accuracy.signal.repeats import says_something_twice, self_matches
 from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio
 from omni_bench.accuracy.signal.speech_level import active_rms
-from omni_bench.accuracy.signal.trailing import LONGEST_TAIL_S, reaches_end, restarts_at_end, stops_at_full_level
+from omni_bench.accuracy.signal.splices import roughest_places, splice_p
+from omni_bench.accuracy.signal.trailing import (
+    LONGEST_TAIL_S,
+    end_level_db,
+    reaches_end,
+    restarts_at_end,
+    stops_at_full_level,
+)
+from omni_bench.accuracy.signal.voice_traits import voice_traits
+from omni_bench.metrics.pace import pace, speech_s
 from omni_bench.records.timeline import Timeline
 
 NO_EDGES = EdgeEvidence()
+EQUAL_S = 0.075
+"""A server copies frames or chunks (80 ms and more); what is shorter is equal because the voice speaks so."""
+OWN_SHARE, OWN_LEAST = 0.10, 3
+END_S = 0.020
+MOST_SPLICE_CLIPS = (
+    32  # spread over the level: enough to prove it, and what a voice's own roughness adds up to is bounded
+)
 
 
 @dataclass(frozen=True)
 class SignalFindings:
-    """``faults``: names of :data:`.audio_faults.INVALID_REASONS`; ``edges``: for the level to pool."""
+    """What one answer shows by itself; ``traits`` is None where there is no speech to measure.
+
+    ``faults``: names of :data:`.audio_faults.INVALID_REASONS`, as far as they need no other answer. ``broken``: those
+    that are void if the voice closes abruptly, ``repeats``: if it speaks equal samples; ``closes`` and ``equal_s``
+    (the lengths of equal stretches within it) are the signs of that.
+    """
 
     faults: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ()
+    closes: bool = False
+    equal_s: tuple[float, ...] = ()
     edges: EdgeEvidence = NO_EDGES
+    traits: ClipTraits | None = None
 
 
 @dataclass(frozen=True)
@@ -37,17 +65,41 @@ class RequestFindings:
     shared: tuple[SharedAudio, ...]
 
 
+@dataclass(frozen=True)
+class ExpectedVoices:
+    """Whose voices a level is to have.
+
+    ``one_voice``: one for all, or (``own``: traits of the recording that was sent, by request id) each its own.
+    ``references``: recordings that may be of the level's voice.
+    """
+
+    one_voice: bool = True
+    own: Mapping[str, ClipTraits] | None = None
+    references: Sequence[ClipTraits] = ()
+
+
+ANY_VOICE = ExpectedVoices()
+
+
 def level_findings(
-    timelines: Sequence[Timeline], texts: Sequence[str], load: Callable[[str], np.ndarray]
-) -> dict[str, RequestFindings]:
-    """Check all responses of a level, each by itself and against the others; by request id.
+    timelines: Sequence[Timeline],
+    texts: Sequence[str],
+    load: Callable[[str], np.ndarray],
+    voices: ExpectedVoices = ANY_VOICE,
+) -> tuple[dict[str, RequestFindings], LevelAudio]:
+    """Check all responses of a level, each by itself and against the others, by request id; and all of them together.
 
     ``timelines``: of requests that succeeded, with a known sample rate; ``texts[i]``: what
     ``timelines[i]`` should say. ``load(request_id)``: its samples, int16 [n]; called a few times each.
+    A check claims nothing where a tenth of the answers (at least three, or all of fewer) show that the voice itself
+    does what it looks for.
     """
+    apart = max(1, -(-len(timelines) // MOST_SPLICE_CLIPS))
     single = [
-        signal_findings(load(timeline.request_id), timeline.sample_rate_hz, chunk_edges(timeline), text)
-        for timeline, text in zip(timelines, texts, strict=True)
+        signal_findings(
+            load(timeline.request_id), timeline.sample_rate_hz, chunk_edges(timeline), text, splices=index % apart == 0
+        )
+        for index, (timeline, text) in enumerate(zip(timelines, texts, strict=True))
     ]
     clips = [
         ResponseClip(
@@ -64,19 +116,42 @@ def level_findings(
     for one in find_shared_audio(clips, load):
         shared.setdefault(one.victim, []).append(one)
     clicks = clicks_by_level([findings.edges for findings in single])
+    names = [timeline.request_id for timeline in timelines]
+    closing = sum(findings.closes for findings in single)
+    equal = sum(
+        any(length_s < EQUAL_S for length_s in (*findings.equal_s, *(one.duration_s for one in shared.get(name, ()))))
+        for name, findings in zip(names, single, strict=True)
+    )
+    least = min(len(single), max(OWN_LEAST, math.ceil(OWN_SHARE * len(single))))
+    not_held = {name: count for name, count in (("dropout", closing), ("shared_audio", equal)) if 0 < least <= count}
     result = {}
     for timeline, findings, clicked in zip(timelines, single, clicks, strict=True):
-        mine = tuple(shared.get(timeline.request_id, ()))
-        names = set(findings.faults)
-        if clicked:
-            names.add("clicks")
+        mine = [one for one in shared.get(timeline.request_id, ()) if one.duration_s >= EQUAL_S]
+        if "dropout" in not_held:  # a voice that is put together from pieces: only those count that do not fit in
+            mine = [one for one in mine if all(back.source != one.victim for back in shared.get(one.source, ()))]
+        found = set(findings.faults) | ({"clicks"} if clicked else set())
+        if "dropout" not in not_held:
+            found.update(findings.broken)
+        if "shared_audio" in not_held:
+            mine = []
+        else:
+            found.update(findings.repeats)
         if mine:
-            names.add("shared_audio")
+            found.add("shared_audio")
         duration_s = sum(timeline.chunk_samples) / timeline.sample_rate_hz
         if reaches_end((one.at_s + one.duration_s for one in mine), duration_s):
-            names.add("trailing_audio")
-        result[timeline.request_id] = RequestFindings(in_order(names), mine)
-    return result
+            found.add("trailing_audio")
+        result[timeline.request_id] = RequestFindings(in_order(found), tuple(mine))
+    rates = {timeline.sample_rate_hz for timeline in timelines}
+    traits = {name: one.traits for name, one in zip(names, single, strict=True) if one.traits is not None}
+    return result, level_audio(
+        traits,
+        rates.pop() if len(rates) == 1 else None,
+        one_voice=voices.one_voice,
+        own_references=voices.own,
+        references=voices.references,
+        not_held=not_held,
+    )
 
 
 def chunk_edges(timeline: Timeline) -> list[int]:
@@ -85,13 +160,15 @@ def chunk_edges(timeline: Timeline) -> list[int]:
     return sorted({end for end in ends if 0 < end < sum(timeline.chunk_samples)})
 
 
-def signal_findings(samples: np.ndarray, sample_rate_hz: int, edges: Sequence[int], text: str) -> SignalFindings:
+def signal_findings(
+    samples: np.ndarray, sample_rate_hz: int, edges: Sequence[int], text: str, *, splices: bool = True
+) -> SignalFindings:
     """Check a response for clicks, dropouts, noise, audio after the end, and repeated samples.
 
     ``samples``: int16 [n]; ``edges``: index of the first sample of every chunk but the first;
-    ``text``: what it should say. The rules are those of the modules that are called. Nothing
-    is claimed of audio that is silent or shorter than half a second. All rules but the last
-    are for speech: music, or the noise of a model with random weights, may break them.
+    ``text``: what it should say; ``splices``: measure them too, which costs the most. The rules are those of the
+    modules that are called. Nothing is claimed of audio that is silent or shorter than half a second. All rules but
+    the last are for speech: music, or the noise of a model with random weights, may break them.
     """
     values = samples.astype(np.float32) / np.float32(32768)
     active = active_rms(values, sample_rate_hz)
@@ -100,23 +177,51 @@ def signal_findings(samples: np.ndarray, sample_rate_hz: int, edges: Sequence[in
     evidence = edge_evidence(values, edges, sample_rate_hz)
     falls = abrupt_falls(values, active, sample_rate_hz) + constant_runs(values, active, sample_rate_hz)
     duration_s = len(values) / sample_rate_hz
-    onsets = [onset for onset in abrupt_onsets(values, active, sample_rate_hz) if not _is_one_of(onset, falls)]
-    floor = noise_floor(values, active, sample_rate_hz)
-    repeats = () if says_something_twice(text) else self_matches(samples, sample_rate_hz).repeats
-    trailing = (
-        restarts_at_end(onsets, duration_s)
-        or stops_at_full_level(values, active, sample_rate_hz)
-        or reaches_end(((match.at + match.length) / sample_rate_hz for match in repeats), duration_s)
-    )
+    onsets = [
+        onset
+        for onset in abrupt_onsets(values, active, sample_rate_hz)
+        if onset.is_lost and not _is_one_of(onset, falls)
+    ]
     inside = [onset for onset in onsets if duration_s - (onset.at_s + onset.duration_s) > LONGEST_TAIL_S]
-    checks = {
+    floor = noise_floor(values, active, sample_rate_hz)
+    equal = () if says_something_twice(text) else self_matches(samples, sample_rate_hz).repeats
+    repeats = [match for match in equal if match.length >= EQUAL_S * sample_rate_hz]
+    own = {
         "clicks": has_clicks(evidence),
-        "dropout": bool(falls or inside),
         "noise": floor is not None and floor.is_noise,
-        "trailing_audio": trailing,
-        "repeated_audio": bool(repeats),
+        "trailing_audio": stops_at_full_level(values, active, sample_rate_hz),
     }
-    return SignalFindings(tuple(name for name, found in checks.items() if found), evidence)
+    broken = {
+        "dropout": bool(inside) or any(hole.is_lost for hole in falls),
+        "trailing_audio": restarts_at_end(onsets, duration_s),
+    }
+    copied = ((match.at + match.length) / sample_rate_hz for match in repeats)
+    twice = {"repeated_audio": bool(repeats), "trailing_audio": reaches_end(copied, duration_s)}
+    return SignalFindings(
+        *(tuple(name for name, found in checks.items() if found) for checks in (own, broken, twice)),
+        closes=closes_abruptly(values, active, sample_rate_hz),
+        equal_s=tuple(match.length / sample_rate_hz for match in equal),
+        edges=evidence,
+        traits=clip_traits(values, active, sample_rate_hz, text, splices=splices),
+    )
+
+
+def clip_traits(
+    samples: np.ndarray, active: float, sample_rate_hz: int, text: str, *, splices: bool = True
+) -> ClipTraits:
+    """Voice, pace and end of an answer to ``text``. ``samples``: float [n] in −1..1; ``active``: RMS of the speech."""
+    return ClipTraits(
+        voice_traits(samples, active, sample_rate_hz),
+        pace(text, speech_s(samples, sample_rate_hz)),
+        end_level_db(samples, active, sample_rate_hz, END_S),
+        splice_p(roughest_places(samples, active, sample_rate_hz)) if splices else None,
+    )
+
+
+def reference_traits(samples: np.ndarray, sample_rate_hz: int, text: str) -> ClipTraits | None:
+    """Of a recording, float [n] in −1..1, that says ``text``; None if there is no speech in it."""
+    active = active_rms(samples, sample_rate_hz)
+    return None if active is None else clip_traits(samples, active, sample_rate_hz, text, splices=False)
 
 
 def _is_one_of(onset: Hole, holes: Sequence[Hole]) -> bool:

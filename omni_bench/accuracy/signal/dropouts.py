@@ -25,24 +25,34 @@ ONSET_DB = -14.0
 ONSET_FLOOR = 4 * LSB
 
 CONSTANT_S = 0.005
+CLOSURE_DB, CLOSURE_RATIO = 20.0, 6.0  # of the voice's own; neural voices: up to 15.3 dB, and 4.3
+LOST_S, LOST_RUN_S = 0.064, 0.016
+"""What is shorter is no lost audio but the voice's own: formant and diphone voices close their lips within a sample,
+for up to 61 ms, and hold one value for up to 12 ms, while a lost frame is 80 ms long (and a packet 20 ms)."""
 RIM_S = 0.002
 RIM_DB = -20.0
 
 
 @dataclass(frozen=True)
 class Hole:
-    """Silence that begins or ends abruptly, from ``at_s`` on for ``duration_s``."""
+    """Silence that begins or ends abruptly, from ``at_s`` on for ``duration_s``. ``is_constant``: of one value."""
 
     at_s: float
     duration_s: float
+    is_constant: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is as long as what can get lost; else it is a voice's own closure."""
+        return self.duration_s >= (LOST_RUN_S if self.is_constant else LOST_S)
 
 
-def abrupt_falls(samples: np.ndarray, active: float, sample_rate_hz: int) -> list[Hole]:
+def abrupt_falls(samples: np.ndarray, active: float, sample_rate_hz: int, least_db: float = FALL_DB) -> list[Hole]:
     """Where speech breaks off, stays away for 40 ms or more, and comes back.
 
     ``samples``: float [n] in −1..1; ``active``: RMS of the speech. Speech breaks off where the
     RMS of 10 ms is within 15 dB of ``active``, and the peak of the next 40 ms is 25 dB below that
-    RMS. Natural decay has both windows on one slope: at most 13.7 dB over the clean recordings of
+    RMS (``least_db``). Natural decay has both windows on one slope: at most 13.7 dB over the clean recordings of
     ``reports/audio_checks.md``, 15.3 dB over 40 more clips of the teacher.
     Fades under about 20 ms into silence still count. A hole that begins in a quiet sound cannot be
     told from a pause here, nor one filled with noise that loud.
@@ -51,7 +61,7 @@ def abrupt_falls(samples: np.ndarray, active: float, sample_rate_hz: int) -> lis
     block = max(1, round(BLOCK_S * sample_rate_hz))
     peaks = _block_peaks(samples, block)
     holes, end = [], -1
-    for start in np.flatnonzero(fall >= FALL_DB).tolist():
+    for start in np.flatnonzero(fall >= least_db).tolist():
         if start <= end:
             continue
         loud = np.flatnonzero(peaks[start:] > active * 10 ** ((SPEECH_DB - FALL_DB / 2) / 20))
@@ -112,12 +122,14 @@ def onset_ratios(samples: np.ndarray, active: float, sample_rate_hz: int) -> tup
     return positions, ratios
 
 
-def abrupt_onsets(samples: np.ndarray, active: float, sample_rate_hz: int) -> list[Hole]:
-    """Quiet of 40 ms or more that ends within one sample (see :func:`onset_ratios`; ratio 10 and more)."""
+def abrupt_onsets(
+    samples: np.ndarray, active: float, sample_rate_hz: int, least_ratio: float = ONSET_RATIO
+) -> list[Hole]:
+    """Quiet of 40 ms or more that ends within one sample: :func:`onset_ratios` of ``least_ratio`` and more."""
     positions, ratios = onset_ratios(samples, active, sample_rate_hz)
     limit = active * 10 ** (ONSET_DB / 20)
     holes = []
-    for at in positions[ratios >= ONSET_RATIO].tolist():
+    for at in positions[ratios >= least_ratio].tolist():
         start = int(np.flatnonzero(np.abs(samples[:at]) > limit)[-1]) + 1
         holes.append(Hole(start / sample_rate_hz, (at - start) / sample_rate_hz))
     return holes
@@ -139,10 +151,17 @@ def constant_runs(samples: np.ndarray, active: float, sample_rate_hz: int) -> li
         start, end = int(starts[index]), int(ends[index])
         rims = samples[max(0, start - rim) : start], samples[end : end + rim]
         if all(len(side) and np.sqrt(np.square(side).mean()) >= limit for side in rims):
-            holes.append(Hole(start / sample_rate_hz, (end - start) / sample_rate_hz))
+            holes.append(Hole(start / sample_rate_hz, (end - start) / sample_rate_hz, is_constant=True))
     return holes
 
 
 def _block_peaks(samples: np.ndarray, block: int) -> np.ndarray:
     whole = len(samples) // block * block
     return np.abs(samples[:whole]).reshape(-1, block).max(axis=1)
+
+
+def closes_abruptly(samples: np.ndarray, active: float, sample_rate_hz: int) -> bool:
+    """True if the voice itself falls silent, or begins, within a sample, for shorter than anything can get lost."""
+    holes = abrupt_falls(samples, active, sample_rate_hz, CLOSURE_DB)
+    holes += abrupt_onsets(samples, active, sample_rate_hz, CLOSURE_RATIO)
+    return any(not hole.is_lost for hole in holes + constant_runs(samples, active, sample_rate_hz))

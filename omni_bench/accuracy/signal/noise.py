@@ -51,7 +51,8 @@ def noise_floor(samples: np.ndarray, active: float, sample_rate_hz: int) -> Nois
     """Level and flatness of the quietest tenth of the 20 ms frames (at least five of them).
 
     ``samples``: float [n] in −1..1; ``active``: RMS of the speech. Frames of digital silence
-    (below −80 dBFS: padding) do not count. Flatness is the geometric over the arithmetic mean of
+    (below −80 dBFS) do not count before and after the sound: padding. Within it they are its floor.
+    Flatness is the geometric over the arithmetic mean of
     the power in 30 equal bands from 300 Hz to 0.45 of the sample rate, averaged over those frames
     (Gray and Markel 1974).
     None under one second of sound: too short to hold a pause.
@@ -62,8 +63,9 @@ def noise_floor(samples: np.ndarray, active: float, sample_rate_hz: int) -> Nois
     sounding = np.flatnonzero(power > 10 ** (DIGITAL_SILENCE_DBFS / 10))
     if len(sounding) * FRAME_S < SHORTEST_S:
         return None
-    count = max(FEWEST_FRAMES, int(len(sounding) * QUIETEST_SHARE))
-    quietest = sounding[np.argsort(power[sounding], kind="stable")[:count]]
+    within = np.arange(sounding[0], sounding[-1] + 1)
+    count = max(FEWEST_FRAMES, int(len(within) * QUIETEST_SHARE))
+    quietest = within[np.argsort(power[within], kind="stable")[:count]]
     spectrum = np.square(np.abs(np.fft.rfft(frames[quietest] * np.hanning(size)))).mean(axis=0)
     low, high = round(LOWEST_HZ * FRAME_S), int(HIGHEST_SHARE * size)
     width = max(1, (high - low) // BANDS)

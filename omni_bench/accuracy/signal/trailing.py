@@ -19,7 +19,8 @@ STOPS_DB = -10.0
 def restarts_at_end(onsets: list[Hole], duration_s: float) -> bool:
     """True if the audio begins again within one sample, at most 0.7 s before its end.
 
-    ``onsets``: of :func:`omni_bench.accuracy.signal.dropouts.abrupt_onsets`. A last word begins gradually.
+    ``onsets``: of :func:`omni_bench.accuracy.signal.dropouts.abrupt_onsets`, after quiet that is longer than a
+    closure. A last word begins gradually.
     """
     return any(duration_s - (hole.at_s + hole.duration_s) <= LONGEST_TAIL_S for hole in onsets)
 
@@ -44,7 +45,7 @@ def stops_at_full_level(samples: np.ndarray, active: float, sample_rate_hz: int)
     return bool(len(loud)) and bool(np.diff(loud, prepend=-1).max() > GAP_S * sample_rate_hz)
 
 
-def end_level_db(samples: np.ndarray, active: float, sample_rate_hz: int) -> float:
-    """RMS of the last 10 ms against ``active``, dB."""
-    end = samples[-round(WINDOW_S * sample_rate_hz) :]
+def end_level_db(samples: np.ndarray, active: float, sample_rate_hz: int, window_s: float = WINDOW_S) -> float:
+    """RMS of the last 10 ms (``window_s``) against ``active``, dB."""
+    end = samples[-round(window_s * sample_rate_hz) :]
     return float(20 * np.log10(max(np.sqrt(np.square(end).mean()) / active, 1e-6)))

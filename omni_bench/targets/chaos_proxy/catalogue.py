@@ -7,7 +7,7 @@ what the wire form makes of it: an HTTP chunk of samples, an event, or a binary 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,9 @@ class WireFault:
     so. ``of_audio``: nothing can be seen of it where no audio was asked for. ``overrides``: KEY=VALUE that it needs in
     the self-test, beside its switch.
 
+    ``of_samples``: the ``damage`` is this function of ``damages.py``, of the samples of a whole answer, which shows in
+    the answers of a level together: the self-test damages recordings of the clean server by it.
+
     What it does is one of four: ``damage`` changes an answer, ``status`` is all that there is of one, ``swaps`` gives
     two requests each other's audio, ``crashes`` ends the proxy with ``min_concurrency`` requests in flight.
     """
@@ -61,6 +64,7 @@ class WireFault:
     of_audio: bool = True
     overrides: tuple[str, ...] = ()
     damage: Callable[[Units, RelayedAnswer], Units] | None = None
+    of_samples: str | None = None
     status: int | None = None
     swaps: bool = False
     crashes: bool = False
@@ -78,12 +82,17 @@ class WireFault:
         """Which requests are hit, in words."""
         if self.min_concurrency > 1:
             return f"requests in flight together, from {self.min_concurrency} on"
-        return "every request" if self.every == 1 else "every second request, the first among them"
+        if self.every == 1:
+            return "every request"
+        return f"every {_ORDINALS.get(self.every, f'{self.every}th')} request, the first among them"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for run.json."""
         names = ("name", "what", "detectors", "every", "min_concurrency", "source", "only", "why", "of_audio", "whom")
         return {name: getattr(self, name) for name in names}
+
+
+_ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 
 
 class StreamCutError(Exception):
@@ -173,6 +182,42 @@ async def slow_drip(units: Units, answer: RelayedAnswer) -> Units:
             yield unit
         elif rest:
             yield unit.with_pcm(rest)
+
+
+def _whole(damage: str) -> Callable[[Units, RelayedAnswer], Units]:
+    """Everything, with the samples of the whole answer damaged; they come once all are there, in as many chunks."""
+
+    async def damaged(units: Units, answer: RelayedAnswer) -> Units:
+        held: list[Unit] = []
+        async for unit in units:
+            if unit.pcm or (held and not unit.ends):
+                held.append(unit)
+                continue
+            for late in _damaged(held, damage, answer.sample_rate_hz):
+                yield late
+            held = []
+            yield unit
+        for late in _damaged(held, damage, answer.sample_rate_hz):
+            yield late
+
+    return damaged
+
+
+def _damaged(held: list[Unit], damage: str, sample_rate_hz: int) -> Iterator[Unit]:
+    from omni_bench.targets.chaos_proxy.damages import damaged_pcm  # brings numpy
+
+    pcm = b"".join(unit.pcm for unit in held)
+    changed = damaged_pcm(pcm, damage, sample_rate_hz)
+    begin, seen = 0, 0
+    for unit in held:
+        if not unit.pcm:
+            yield unit
+            continue
+        seen += len(unit.pcm)
+        end = round(len(changed) // SAMPLE_WIDTH_BYTES * seen / len(pcm)) * SAMPLE_WIDTH_BYTES
+        if end > begin:
+            yield unit.with_pcm(changed[begin:end])
+        begin = end
 
 
 async def _with_break(units: Units) -> AsyncIterator[Unit | None]:
@@ -275,6 +320,23 @@ _FAULTS = (
     WireFault("odd_bytes", "half a sample too much ends the stream", ("odd_bytes",), every=2, damage=odd_bytes),
     WireFault(
         "silence_on_200", "status 200 and audio of the right length, all zeros", ("silent",), every=2, damage=silence
+    ),
+    *(
+        WireFault(
+            name,
+            what,
+            (detector, "audio_lost", "parity"),
+            every,
+            source="issue 15",
+            damage=_whole(name),
+            of_samples=name,
+        )
+        for name, what, detector, every in (
+            ("too_fast", "a resampler forgotten: audio is 8.8 % too fast for the stated rate", "wrong_rate", 1),
+            ("cut_tail", "the last 200 ms of the voice are missing", "cut_off", 1),
+            ("lost_samples", "60 ms of samples are missing in the middle", "spliced", 1),
+            ("other_voice", "another voice answers: pitch and formants × 1.22", "other_voice", 4),
+        )
     ),
     WireFault("slow_drip", "the first KiB of audio comes one byte at a time", ("slow_drip",), damage=slow_drip),
 )

@@ -5,15 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from omni_bench.accuracy.signal.level_audio import LevelAudio
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
 from omni_bench.errors import StoreError
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import RunConfig
+from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.level_result import RequestResult
 from omni_bench.run.signal_checks import speaks, with_signal_faults
 from omni_bench.run.stored_results import read_stored, result_record, shared_from, shared_records
 
+PROMPTS = {name: Prompt(name, f"text of {name}", None, None, "en") for name in ("victim", "owner")}
 SHARED = SharedAudio("victim", "owner", 0.5, 1.25, 0.375)
 
 
@@ -35,7 +38,8 @@ def test_what_is_found_joins_what_was_known(tmp_path):
     victim, owner = noise(1), noise(2)
     victim[9000:20_000] = owner[15_000:26_000]
     requests = (result(tmp_path, "victim", victim, ("truncated",)), result(tmp_path, "owner", owner))
-    checked = with_signal_faults(requests)
+    checked, together = with_signal_faults(requests, PROMPTS)
+    assert together.answers == 2
     assert checked[0].faults == ("truncated", "noise", "shared_audio")
     assert [one.source for one in checked[0].shared] == ["owner"]
     assert [one.request_id for one in checked] == ["victim", "owner"]
@@ -44,8 +48,7 @@ def test_what_is_found_joins_what_was_known(tmp_path):
 def test_failed_requests_and_those_without_audio_stay_as_they_are(tmp_path):
     failed = result(tmp_path, "failed", noise(1), error=RequestError("disconnected", "made up"))
     silent = replace(result(tmp_path, "silent", noise(1), ("unchecked",)), audio=None)
-    assert with_signal_faults((failed, silent)) == (failed, silent)
-    assert with_signal_faults(()) == ()
+    assert with_signal_faults((failed, silent), PROMPTS) == ((failed, silent), LevelAudio())
 
 
 def test_shared_audio_goes_to_json_and_back(tmp_path):

@@ -6,13 +6,15 @@ from timelines import make_timeline
 from voices import RATE, speech
 
 from omni_bench.accuracy.signal.checks import chunk_edges, level_findings, signal_findings
+from omni_bench.accuracy.signal.level_audio import LevelAudio
 
 EDGES = list(range(7680, 3 * RATE - 480, 7680))
 LOUD = round(0.9 * RATE)
 
 
 def faults(samples, edges=(), text="text"):
-    return signal_findings(samples.astype("<i2"), RATE, edges, text).faults
+    found = signal_findings(samples.astype("<i2"), RATE, edges, text)
+    return (*found.faults, *found.broken, *found.repeats)
 
 
 def spoil(kind):
@@ -61,12 +63,12 @@ def test_a_level():
     audio = {"a": speech(seed=1), "b": speech(seed=2).copy()}
     audio["b"][-9000:] = audio["a"][21_000:30_000]
     timelines = [make_timeline(name, chunks=[(10, 40_000), (20, len(audio[name]) - 40_000)]) for name in audio]
-    found = level_findings(timelines, ["one", "two"], audio.__getitem__)
+    found, _ = level_findings(timelines, ["one", "two"], audio.__getitem__)
     assert found["a"].faults == ()
     assert "shared_audio" in found["b"].faults
     assert "trailing_audio" in found["b"].faults
     assert [(one.source, one.duration_s) for one in found["b"].shared] == [("a", 9000 / RATE)]
-    assert level_findings([], [], audio.__getitem__) == {}
+    assert level_findings([], [], audio.__getitem__) == ({}, LevelAudio())
 
 
 def test_edges_are_those_of_http_chunks():
@@ -74,3 +76,37 @@ def test_edges_are_those_of_http_chunks():
     assert chunk_edges(make_timeline(chunks=chunks)) == [100, 150]
     assert chunk_edges(make_timeline(chunks=chunks, ends=[True, False, True, True])) == [100]
     assert chunk_edges(make_timeline(chunks=[])) == []
+
+
+def spoken_level(samples_of, count=4):
+    audio = {f"c{index}": samples_of(index) for index in range(count)}
+    timelines = [make_timeline(name, chunks=[(10, len(samples))]) for name, samples in audio.items()]
+    return level_findings(timelines, [f"text {name}" for name in audio], audio.__getitem__)
+
+
+def test_a_voice_that_closes_abruptly_by_itself_has_no_dropouts():
+    """As espeak-ng does: 50 ms of digital silence within speech. Where only one answer does, it lost a frame."""
+
+    def closing(index):
+        samples = speech(seed=index)
+        samples[LOUD : LOUD + 1200] = 0
+        samples[2 * LOUD : 2 * LOUD + 1920] = 0
+        return samples
+
+    found, together = spoken_level(closing)
+    assert not any("dropout" in one.faults for one in found.values())
+    assert together.not_held == {"dropout": 4}
+    found, together = spoken_level(lambda index: speech(seed=index) if index else spoil("dropout").astype("<i2"))
+    assert [one.faults for one in found.values()] == [("dropout",), (), (), ()] and together.not_held == {}
+
+
+def test_a_voice_that_speaks_equal_samples_shares_no_audio():
+    def equal(index):
+        samples = speech(seed=index)
+        samples[LOUD : LOUD + 1400] = speech(seed=99)[LOUD : LOUD + 1400]  # 58 ms: no frame
+        samples[-30_000:-20_000] = speech(seed=99)[-30_000:-20_000]
+        return samples
+
+    found, together = spoken_level(equal)
+    assert together.not_held["shared_audio"] >= 3
+    assert not any(one.shared or "shared_audio" in one.faults for one in found.values())

@@ -7,11 +7,12 @@ import sys
 
 from omni_bench.accuracy.signal.audio_faults import INVALID_REASONS
 from omni_bench.load.clients.wire_forms import FORMS
+from omni_bench.records.invalid_reason import AUDIO_CODES
 from omni_bench.records.timeline import ERROR_KINDS
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
 # Checks of the speech itself, for faults that leave the wire in order.
-OF_THE_SPEECH = {"wer", "cross_talk", "parity", "length"}
+OF_THE_SPEECH = {"wer", "cross_talk", "parity", "length", *AUDIO_CODES}
 
 
 def test_every_fault_of_the_issue_is_there():
@@ -27,6 +28,10 @@ def test_every_fault_of_the_issue_is_there():
         "header_first",
         "odd_bytes",
         "silence_on_200",
+        "too_fast",
+        "cut_tail",
+        "lost_samples",
+        "other_voice",
         "slow_drip",
     }
     assert all(name == fault.name for name, fault in WIRE_FAULTS.items())

@@ -1,0 +1,93 @@
+"""Missing samples: where a piece was cut out and its ends were joined, the waveform and its slope jump.
+
+One such jump in one answer is not to be told from the voice, which has bursts and creaks of its own. So each answer is
+its own yardstick, and the level is judged: by how much is the roughest place of an answer rougher than its next ones?
+If the logarithms of the largest values fall off exponentially (a tail of Pareto's form), their spacings, each times
+its rank, are equally distributed and independent (Rényi 1953, "On the theory of order statistics"), whatever the
+steepness of the voice's tail. The first spacing over the mean of the others is then F(2, 2·others) distributed, which
+gives each answer a p-value, and Fisher's method the level's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.ndimage import maximum_filter1d
+from scipy.signal import firwin
+
+from omni_bench.accuracy.signal.speech_level import WINDOW_S
+
+FRAME_S = 0.020
+HIGH_HZ, HIGH_SHARE, TAPS = 3000.0, 0.3, 31  # above: the voice is weak there, and a jump is not; share of the rate
+NEAR_S, FAR_S, PEAK_S = (
+    0.0005,
+    0.012,
+    0.002,
+)  # what belongs to the place itself; its surroundings: a period of the voice
+SPEECH_DB = -15.0
+PLACES = 12
+
+
+def roughest_places(samples: np.ndarray, active: float, sample_rate_hz: int) -> np.ndarray:
+    """How many times rougher than the 12 ms on both sides the roughest places of speech are: [≤ 12], falling.
+
+    ``samples``: float [n] in −1..1; ``active``: RMS of the speech. Rough is what linear prediction over 20 ms does not
+    foresee, above 3 kHz. Places count with speech (within 15 dB of ``active``) on both sides.
+    """
+    rough = _unforeseen(samples.astype(np.float64), sample_rate_hz)
+    near, far = round(NEAR_S * sample_rate_hz), round(FAR_S * sample_rate_hz)
+    width = far - near
+    if len(rough) <= 2 * far:
+        return np.empty(0)
+    gap = np.zeros(near + 1)
+    before = np.concatenate([gap, maximum_filter1d(rough, width, origin=(width - 1) // 2)])[: len(rough)]
+    after = np.concatenate([maximum_filter1d(rough, width, origin=-(width // 2))[near + 1 :], gap])
+    window = round(WINDOW_S * sample_rate_hz)
+    summed = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])
+    at = np.arange(len(samples))
+    sides = summed[at] - summed[np.maximum(at - window, 0)], summed[np.minimum(at + window, len(at))] - summed[at]
+    in_speech = np.minimum(*sides) > window * active**2 * 10 ** (SPEECH_DB / 10)
+    ratio = np.where(in_speech, rough / np.maximum(np.maximum(before, after), 1e-7), 0.0)
+    peaks = ratio[(ratio == maximum_filter1d(ratio, 2 * round(PEAK_S * sample_rate_hz) + 1)) & (ratio > 0)]
+    return np.sort(peaks)[::-1][:PLACES]
+
+
+def splice_p(places: np.ndarray) -> float | None:
+    """Probability of a roughest place so far ahead of the next ones, of one answer; None with fewer than 12 places."""
+    if len(places) < PLACES:
+        return None
+    from scipy import special  # slow to import
+
+    spacings = -np.diff(np.log(places)) * np.arange(1, PLACES)
+    others = PLACES - 2
+    ratio = spacings[0] / max(spacings[1:].mean(), 1e-9)
+    return float(special.fdtrc(2, 2 * others, ratio))
+
+
+def level_splice_p(values: Sequence[float]) -> float:
+    """Fisher's method over the answers of a level: minus twice the sum of logarithms is chi-squared."""
+    from scipy import special
+
+    return float(special.gammaincc(len(values), -np.log(np.maximum(values, 1e-300)).sum())) if len(values) else 1.0
+
+
+def _unforeseen(samples: np.ndarray, sample_rate_hz: int) -> np.ndarray:
+    """Amplitude above 3 kHz of the residual of linear prediction (autocorrelation method, frame by frame), [n]."""
+    size, order = round(FRAME_S * sample_rate_hz), round(sample_rate_hz / 1000) + 2
+    frames = -(-len(samples) // size)
+    padded = np.concatenate([np.zeros(size // 2), samples, np.zeros(frames * size - len(samples) + size)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * size)[: frames * size : size] * np.hanning(2 * size)
+    power = np.square(np.abs(np.fft.rfft(windows, 4 * size)))
+    correlation = np.fft.irfft(power)[:, : order + 1]
+    correlation[:, 0] = correlation[:, 0] * 1.0001 + 1e-9
+    lags = np.abs(np.subtract.outer(np.arange(order), np.arange(order)))
+    weights = np.linalg.solve(correlation[:, lags], correlation[:, 1:, None])[:, :, 0]
+    history = np.concatenate([np.zeros(order), samples, np.zeros(frames * size - len(samples))])
+    pieces = np.lib.stride_tricks.sliding_window_view(history, size + order)[::size]
+    residual = pieces[:, order:].copy()
+    for lag in range(1, order + 1):
+        residual -= weights[:, lag - 1, None] * pieces[:, order - lag : order - lag + size]
+    highpass = firwin(TAPS, min(HIGH_HZ, HIGH_SHARE * sample_rate_hz), pass_zero=False, fs=sample_rate_hz)
+    high = np.convolve(residual.ravel()[: len(samples)], highpass, "same")
+    return np.sqrt(np.convolve(high * high, np.full(5, 0.2), "same"))
