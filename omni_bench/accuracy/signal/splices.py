@@ -16,7 +16,7 @@ import numpy as np
 from scipy.ndimage import maximum_filter1d
 from scipy.signal import firwin
 
-from omni_bench.accuracy.signal.speech_level import WINDOW_S
+from omni_bench.accuracy.signal.speech_level import LSB, WINDOW_S
 
 FRAME_S = 0.020
 HIGH_HZ, HIGH_SHARE, TAPS = 3000.0, 0.3, 31  # above: the voice is weak there, and a jump is not; share of the rate
@@ -48,7 +48,7 @@ def roughest_places(samples: np.ndarray, active: float, sample_rate_hz: int) -> 
     at = np.arange(len(samples))
     sides = summed[at] - summed[np.maximum(at - window, 0)], summed[np.minimum(at + window, len(at))] - summed[at]
     in_speech = np.minimum(*sides) > window * active**2 * 10 ** (SPEECH_DB / 10)
-    ratio = np.where(in_speech, rough / np.maximum(np.maximum(before, after), 1e-7), 0.0)
+    ratio = np.where(in_speech, rough / np.maximum(np.maximum(before, after), LSB), 0.0)
     peaks = ratio[(ratio == maximum_filter1d(ratio, 2 * round(PEAK_S * sample_rate_hz) + 1)) & (ratio > 0)]
     return np.sort(peaks)[::-1][:PLACES]
 
