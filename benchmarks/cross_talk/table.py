@@ -20,7 +20,8 @@ from benchmarks.cross_talk.cases import (
     WORDS,
 )
 from omni_bench.accuracy.cross_talk.check import THRESHOLD
-from omni_bench.report.format import escape_markdown, percent
+from omni_bench.foreign_text import escape_markdown
+from omni_bench.report.format import percent
 from omni_bench.report.table import markdown_table
 
 THRESHOLDS = (4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)

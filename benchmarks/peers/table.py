@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from omni_bench.report.format import NA, escape_markdown, fixed
+from omni_bench.foreign_text import escape_markdown
+from omni_bench.report.format import NA, fixed
 from omni_bench.report.table import markdown_table
 
 OURS = "ours"

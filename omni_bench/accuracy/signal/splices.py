@@ -20,12 +20,12 @@ from omni_bench.accuracy.signal.speech_level import LSB, WINDOW_S
 
 FRAME_S = 0.020
 HIGH_HZ, HIGH_SHARE, TAPS = 3000.0, 0.3, 31  # above: the voice is weak there, and a jump is not; share of the rate
-NEAR_S, FAR_S, PEAK_S = (
-    0.0005,
-    0.012,
-    0.002,
-)  # what belongs to the place itself; its surroundings: a period of the voice
+NEAR_S, FAR_S, PEAK_S = 0.0005, 0.012, 0.002
+"""What belongs to the place itself; its surroundings: a period of the voice; what lies between two places."""
 SPEECH_DB = -15.0
+ROUGH_DB = -45.0
+"""Against the speech: rougher than this are thousands of places in each second of speech (the loudest are at 0 dB), and
+none of a tone or a hum, whose rounding errors are no tail to compare with."""
 PLACES = 12
 
 
@@ -48,6 +48,7 @@ def roughest_places(samples: np.ndarray, active: float, sample_rate_hz: int) -> 
     at = np.arange(len(samples))
     sides = summed[at] - summed[np.maximum(at - window, 0)], summed[np.minimum(at + window, len(at))] - summed[at]
     in_speech = np.minimum(*sides) > window * active**2 * 10 ** (SPEECH_DB / 10)
+    in_speech &= rough > active * 10 ** (ROUGH_DB / 20)
     ratio = np.where(in_speech, rough / np.maximum(np.maximum(before, after), LSB), 0.0)
     peaks = ratio[(ratio == maximum_filter1d(ratio, 2 * round(PEAK_S * sample_rate_hz) + 1)) & (ratio > 0)]
     return np.sort(peaks)[::-1][:PLACES]

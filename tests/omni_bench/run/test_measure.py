@@ -123,7 +123,17 @@ def test_lines_are_read_back_those_of_older_versions_too(answer, tmp_path, old):
             del record[name]
     with RunFolder.create(tmp_path / "run") as folder:
         folder.append_request(record)
-        run = {"levels": [{"concurrency": timeline.concurrency, "requests": 1, "client": None}]}
+        run = {
+            "levels": [
+                {
+                    "concurrency": timeline.concurrency,
+                    "requests": 1,
+                    "client": None,
+                    "valid": True,
+                    "invalid_reasons": [],
+                }
+            ]
+        }
         (level,) = read_results(folder, run)
     read = level.requests[0]
     assert read.text == "Fine."

@@ -58,7 +58,7 @@ def ask(monkeypatch, tmp_path):
     monkeypatch.setattr(profiling, "SETTLE_S", 0.0)
 
     def take(start=OK, stop=OK, drive=recording):
-        monkeypatch.setattr(profiling, "post", lambda url, _: asked.append(url) or (start if "start" in url else stop))
+        monkeypatch.setattr(profiling, "post", lambda url, *_: asked.append(url) or (start if "start" in url else stop))
         return take_profile(planned(2, 2), "http://s", tmp_path, drive), asked
 
     return take
