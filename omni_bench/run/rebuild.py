@@ -43,14 +43,12 @@ def rebuild(path: Path) -> tuple[RunFolder, dict[str, Any]]:
             audio = folder.spooled(timeline.request_id, timeline.audio_bytes)
             one = measure_request(timeline, prompt, audio, requested=requested)
             by_level.setdefault(timeline.concurrency, []).append(one)
-        levels = [
-            with_expected_pace(
-                LevelResult(level, with_signal_faults(tuple(found)) if speaks(config) else tuple(found), None),
-                config,
-                prompts,
-            )
-            for level, found in by_level.items()
-        ]
+
+        def level_of(level: Level, found: tuple[RequestResult, ...]) -> LevelResult:
+            requests, together = with_signal_faults(found, prompts) if speaks(config) else (found, None)
+            return with_expected_pace(LevelResult(level, requests, None, audio=together), config, prompts)
+
+        levels = [level_of(level, tuple(found)) for level, found in by_level.items()]
         planned = tuple(config.load.concurrency) if config.load.kind == CLOSED_LOOP else ()
         here = hardware()
         outcome = EndedRun(

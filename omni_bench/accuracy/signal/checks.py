@@ -16,7 +16,7 @@ from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level
 from omni_bench.accuracy.signal.noise import noise_floor
 from omni_bench.accuracy.signal.repeats import says_something_twice, self_matches
 from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio
-from omni_bench.accuracy.signal.speech_level import active_rms
+from omni_bench.accuracy.signal.speech_level import active_rms, is_steady
 from omni_bench.accuracy.signal.splices import roughest_places, splice_p
 from omni_bench.accuracy.signal.trailing import (
     LONGEST_TAIL_S,
@@ -209,12 +209,16 @@ def signal_findings(
 def clip_traits(
     samples: np.ndarray, active: float, sample_rate_hz: int, text: str, *, splices: bool = True
 ) -> ClipTraits:
-    """Voice, pace and end of an answer to ``text``. ``samples``: float [n] in −1..1; ``active``: RMS of the speech."""
+    """Voice, pace and end of an answer to ``text``. ``samples``: float [n] in −1..1; ``active``: RMS of the speech.
+
+    A tone has neither an end that could come too early nor splices.
+    """
+    steady = is_steady(samples, sample_rate_hz)
     return ClipTraits(
         voice_traits(samples, active, sample_rate_hz),
         pace(text, speech_s(samples, sample_rate_hz)),
-        end_level_db(samples, active, sample_rate_hz, END_S),
-        splice_p(roughest_places(samples, active, sample_rate_hz)) if splices else None,
+        None if steady else end_level_db(samples, active, sample_rate_hz, END_S),
+        splice_p(roughest_places(samples, active, sample_rate_hz)) if splices and not steady else None,
     )
 
 

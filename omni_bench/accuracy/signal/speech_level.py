@@ -10,6 +10,7 @@ WINDOW_S = 0.010
 ACTIVE_RANGE_DB = 30.0
 SHORTEST_S = 0.5
 LSB = 1 / 32768
+STEADY_DB = 6.0
 
 
 def decibels(ratio: np.ndarray | float) -> np.ndarray | float:
@@ -33,3 +34,14 @@ def active_rms(samples: np.ndarray, sample_rate_hz: int) -> float | None:
     if not np.isfinite(loudest) or loudest <= 10 ** (AUDIBLE_DBFS / 10):
         return None
     return float(np.sqrt(power[power > loudest * 10 ** (-ACTIVE_RANGE_DB / 10)].mean()))
+
+
+def is_steady(samples: np.ndarray, sample_rate_hz: int) -> bool:
+    """Whether nine tenths of the 10 ms windows are within 6 dB of the loudest tenth: a tone or a hum, and no speech.
+
+    In speech, which has pauses and consonants, they are 20 dB apart and more. ``samples``: float [n] in −1..1.
+    """
+    window = round(WINDOW_S * sample_rate_hz)
+    whole = len(samples) // window * window
+    low, high = np.percentile(np.square(samples[:whole].reshape(-1, window)).mean(axis=1, dtype=np.float64), (10, 90))
+    return bool(low > high * 10 ** (-STEADY_DB / 10))

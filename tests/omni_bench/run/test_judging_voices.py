@@ -98,7 +98,8 @@ def test_a_strange_onset_is_flagged_kept_and_no_reason_to_reject(target, load, j
     config, strange = with_voices
     strange.add("c2-0005")
     outcome = run(config, tmp_path / "run")
-    assert outcome.run["valid"] and outcome.run["levels"][0]["voices"] == {"checked": 12, "outliers": 1}
+    assert outcome.run["valid"], [one["invalid_reasons"] for one in outcome.run["levels"]]
+    assert outcome.run["levels"][0]["voices"] == {"checked": 12, "outliers": 1}
     flagged = [one for one in utterances(tmp_path / "run") if one["voice_outlier"]]
     assert [one["request_id"] for one in flagged] == ["c2-0005"] and flagged[0]["audio"]
     assert stored_judge(tmp_path / "run")["speaker_encoder"] == "encoder 1.0"

@@ -109,3 +109,11 @@ def test_spacings_of_an_exponential_tail_are_no_splice():
     for half in (values[:400], values[400:]):
         assert np.mean(np.array(half) < 0.05) == pytest.approx(0.05, abs=0.03)
     assert splice_p(np.ones(3)) is None
+
+
+def test_tones_have_no_end_and_no_splices():
+    tones = [(8000 * np.sin(0.05 * np.arange(24_000 + 800 * n))).astype("<i2") for n in range(20)]
+    found = level_audio(
+        {str(n): signal_findings(tone, 24_000, (), "some words").traits for n, tone in enumerate(tones)}, 24_000
+    )
+    assert found.answers == 20 and found.suspects == {} and found.splice_p is None and found.cut == 0
