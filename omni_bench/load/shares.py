@@ -12,7 +12,8 @@ from omni_bench.records.level import Rate
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 
 STREAMS_PER_WORKER = 64
-"""Requests in flight (or requests a second, in an open loop) from which on one event loop is not enough."""
+"""Requests in flight (or requests a second, in an open loop) that one event loop is given. By omni-bench calibrate on
+two cores, server beside it, one process stamped first audio within 0.5 ms (p99) up to 128 streams, not at 256."""
 TICKET_BYTES = 4
 
 
