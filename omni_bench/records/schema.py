@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -62,5 +63,9 @@ def validate_run(run: object, where: str = "run.json") -> None:
         listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
         more = f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else ""
         raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}{more}")
+    try:
+        datetime.fromisoformat(run["started_utc"])
+    except ValueError as error:
+        raise StoreError(f"{where}: started_utc {run['started_utc']!r} is no time: {error}") from None
     groups = {name: group for name, group in run["provenance"]["config"].items() if group is not None}
     structure(groups, RunConfig, f"{where}: provenance.config")

@@ -65,6 +65,12 @@ def test_wrong_values_are_named(path, value):
     assert f"{path[-1]}" in str(caught.value)
 
 
+def test_a_time_that_cannot_be_is_named():
+    run = runs.make_run((1,)) | {"started_utc": "2026-99-99T23:40:00Z"}
+    with pytest.raises(StoreError, match="here: started_utc '2026-99-99T23:40:00Z' is no time: month must be"):
+        validate_run(run, "here")
+
+
 @pytest.mark.parametrize("key", ["levels", "provenance", "valid", "invalid_reasons", "started_utc", "duration_s"])
 def test_missing_fields_are_named(key):
     run = runs.make_run((1,))
