@@ -20,7 +20,7 @@ from omni_bench.compare.rows import (
     percentile_table,
     primary_row,
 )
-from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, TAIL_LOSS_LIMIT, TAIL_MIN_CHANGE, PrimaryVerdict
 from omni_bench.errors import shorten
 from omni_bench.foreign_text import code_block, code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
@@ -275,7 +275,9 @@ def _notes(comparison: Comparison) -> str:
             f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of {100 * (1 - comparison.alpha):g} "
             "%; REGRESSION needs one that excludes 0 (Holm over the primaries) and a change worse than 3 %, "
             "NO REGRESSION one that excludes a loss of 5 %. Detectable: the change that these pairs find with a power "
-            "of 0.8, as a slowdown. Rows of single levels are informational (Benjamini–Hochberg at 0.10). Before and "
+            f"of 0.8, as a slowdown. Limits of a tail: {100 * TAIL_MIN_CHANGE:g} and {100 * TAIL_LOSS_LIMIT:g} %; "
+            "a share of requests changes by percentage points. "
+            "Rows of single levels are informational (Benjamini–Hochberg at 0.10). Before and "
             "after: the geometric mean over the runs of each run's figure; percentiles in the details are arithmetic "
             "means over the runs, which are a little larger."
         )

@@ -68,7 +68,9 @@ def legend(comparison: Comparison) -> str:
     """What the marks mean, and that medians are compared; empty without a mark."""
     used = {cell.mark for cell in comparison.cells}
     said = [f"{MARKS[mark]} {text}" for mark, text in LEGEND.items() if mark in used]
-    middle = "p50: median over the requests; mean and P99 are in the details."
+    tail = any(METRICS[cell.metric].tail and not METRICS[cell.metric].points for cell in comparison.cells)
+    slowest = " tail: mean of the slowest tenth;" if tail else ""
+    middle = f"p50: median over the requests;{slowest} mean and P99 are in the details."
     return f"{', '.join(said)}. {middle}" if said else middle
 
 
