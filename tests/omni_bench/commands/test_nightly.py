@@ -75,7 +75,7 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
     assert main(["history", "show", "--db", db, "--out", str(tmp_path / "plots")]) == 0
     printed = capsys.readouterr().out
     assert "14 nights" in printed and "acute rtf c = 1 +29" in printed
-    assert len(list((tmp_path / "plots").glob("*.png"))) == 3
+    assert len(list((tmp_path / "plots").glob("*.png"))) == 5
 
     assert main(["history", "--db", db, "baseline", "set", *first[:2], "--note", "seed"]) == 0
     assert main(["history", "baseline", "show", "--db", db]) == 0
@@ -180,7 +180,7 @@ def test_everything_is_there_as_json(night, db, capsys):
     assert main(["history", "show", "--db", db, "--json"]) == 0
     (series,) = json.loads(capsys.readouterr().out)
     assert [one["outcome"] for one in series["nights"]] == [None, None, None, "INCONCLUSIVE"]
-    assert {one["metric"] for one in series["trends"]} == {"ttfp_ms", "rtf", "audio_per_s"}
+    assert {one["metric"] for one in series["trends"]} == {"ttfp_ms", "rtf", "audio_per_s", "ttfp_tail_ms", "stalled"}
     assert series["trends"][0]["values"][0]["value"] > 0 and series["baseline"]["note"] == "seed"
     assert main(["history", "baseline", "show", "--db", db, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
