@@ -53,7 +53,9 @@ def test_the_commands_of_a_page_can_be_typed(page):
 def check(command: str, *words: str) -> None:
     """Parse a command line of omni-bench; its configuration is composed and checked, and nothing runs."""
     assert command in SUBCOMMANDS
-    if command == "run":
+    if command == "run" and words[:1] == ("--resume",):
+        assert len(words) == 2  # a folder, and nothing else
+    elif command == "run":
         sweep = "-m" in words
         assert set(word for word in words if word.startswith("-")) <= {"-m", "--cfg", "--help", "--config-dir"}
         if "--config-dir" not in words:
@@ -82,6 +84,7 @@ def test_commands_are_found_and_wrong_ones_refused(tmp_path):
         "run scenario=smok",
         "run load.concurency=[1]",
         "compare one",
+        "run --resume",
         "serve reference.chunk_frame=1",
         "ab before",
         "bench x",

@@ -24,8 +24,14 @@ examples:
   omni-bench list
 
 exit codes: 0 finished and valid, 1 finished but a level is invalid, 2 usage or configuration,
-3 infrastructure (server, judge, disk), 130 interrupted
+3 infrastructure (server, judge, disk), 130 interrupted; compare, ab and gate have verdicts: see their --help
 """
+COMPARE_EXITS = """\
+exit codes: 1 a regression, an after that is broken, repeated cross-talk, or no claim about speed; 2 wrong usage;
+0 anything else, inconclusive too"""
+AB_EXITS = """\
+exit codes: 0 no regression, or an improvement; 1 a regression, or an after that is broken; 2 inconclusive, advisory
+(fewer than 5 pairs), or wrong usage; 3 infrastructure"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -237,6 +243,7 @@ def build_parser() -> argparse.ArgumentParser:
         "a before/after table with verdicts for a pull request, from stored runs",
         "compare reports/runs/before reports/runs/after --out reports/runs/before_after",
     )
+    compare.epilog = f"{compare.epilog}\n\n{COMPARE_EXITS}"
     runs = "a run folder, a folder of runs, a pattern, results of vllm bench serve (JSON), or a comma list of these"
     compare.add_argument("before", metavar="BEFORE", help=runs)
     compare.add_argument("after", metavar="AFTER", help="as many runs; run i of each make pair i")
@@ -254,6 +261,7 @@ def build_parser() -> argparse.ArgumentParser:
         "ab before.command='serve-v1 --port {port}' after.command='serve-v2 --port {port}' client.model=NAME",
         "ab --resume reports/runs/ab/2026-01-31T12-00-00.000Z pairs=8",
     )
+    ab.epilog = f"{ab.epilog}\n\n{AB_EXITS}"
     ab.add_argument(
         "words",
         nargs="*",

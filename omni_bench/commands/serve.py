@@ -35,5 +35,6 @@ def reference_settings(overrides: Sequence[str], command: str = "serve") -> Serv
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         if "=" not in override or key.split(".")[0] != "reference":
-            raise ConfigError(f"{override!r}: {command} takes reference=OPTION and reference.KEY=VALUE only")
+            hint = f"; did you mean --{key}?" if command == "serve" and key in ("host", "port") else ""
+            raise ConfigError(f"{override!r}: {command} takes reference=OPTION and reference.KEY=VALUE only{hint}")
     return compose([*overrides, "asr=none"]).reference  # nothing is judged here

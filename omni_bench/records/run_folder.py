@@ -90,7 +90,9 @@ class RunFolder:
         if not any(file.is_file() for file in (folder.run_json, folder.requests_jsonl, folder.begun_json)):
             there = folder.path.exists()
             why = "it has neither run.json nor requests.jsonl" if there else "there is no such file or folder"
-            raise StoreError(f"{folder.path} is not a run folder: {why}")
+            inside = max(path.glob("*/run.json"), default=None)
+            hint = "" if inside is None else f"; it holds runs, so name one of them, such as {inside.parent}"
+            raise StoreError(f"{folder.path} is not a run folder: {why}{hint}")
         return folder
 
     @property

@@ -41,9 +41,11 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
         rows.append([level_text(level, NA), *cells])
     headers = ("answers", "pitch (Hz)", "stop at full level (p)", "other voice (p)", "splices (p)", "made at")
     note = (
-        "Of all answers of a level together. p: how probable such a level is of one voice that ends as it should and "
-        "of which nothing is missing; the level is invalid at one in a million. Made at: another sample rate, if "
-        "pitch, formants and pace against the reference recordings agree on one."
+        "All answers of a level taken together. Stop at full level: answers that are cut off in the middle of speech. "
+        "Other voice: answers in another voice than the rest. Splices: places where samples are missing, of which p "
+        "alone is given. p: how often sound speech looks at least as bad by chance, n/a if it was not tested; a level "
+        "is invalid at one in a million. Made at: another sample rate, if pitch, formants and pace against the "
+        "reference recordings agree on one; n/a if they do not."
     )
     lines = [f"> {escape_markdown(line[0].upper() + line[1:])}." for line in not_held_lines(run)]
     return "\n\n".join([markdown_table((level_header(run), *headers), rows), *lines, note])

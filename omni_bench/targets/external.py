@@ -44,7 +44,8 @@ class ExternalTarget:
                 where, within = f"target.url={self._config.url}", f"within {self._config.startup_timeout_s:g} s"
                 if answer.status is not None:
                     raise TargetError(f"the server at {where} {answer.said} and was not ready {within} (GET {url})")
-                raise TargetError(f"no server answers at {where} {within} (GET {url}: {answer.problem})")
+                hint = "start the server, or correct target.url; omni-bench run target=reference launches one"
+                raise TargetError(f"no server answers at {where} {within} (GET {url}: {answer.problem}); {hint}")
             time.sleep(POLL_S)
         return TargetInfo(
             kind="external",

@@ -161,7 +161,8 @@ def _checkpoint(reference: ServerSettings) -> Finding:
     if not files:
         return Finding(PROBLEM, "checkpoint", f"no *.safetensors in {folder}: the installation is incomplete")
     size = sum(path.stat().st_size for path in files)
-    return Finding(OK, "checkpoint", f"{reference.preset}: {len(files)} files, {size / 2**20:.0f} MiB, in {folder}")
+    count = f"{len(files)} file{'s' * (len(files) > 1)}"
+    return Finding(OK, "checkpoint", f"{reference.preset}: {count}, {size / 2**20:.0f} MiB, in {folder}")
 
 
 def _port(host: str) -> Finding:

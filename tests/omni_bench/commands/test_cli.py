@@ -111,6 +111,7 @@ def test_the_parser_knows_the_subcommands():
         (["serve", "--port", "99999"], "'99999': 0 (a free port) to 65535"),
         (["serve", "--port", "x"], "'x': 0 (a free port) to 65535"),
         (["serve", "load.kind=x"], "'load.kind=x': serve takes reference=OPTION and reference.KEY=VALUE only"),
+        (["serve", "port=8091"], "serve takes reference=OPTION and reference.KEY=VALUE only; did you mean --port?"),
         (["roofline", "load.kind=x"], "'load.kind=x': roofline takes reference=OPTION and reference.KEY=VALUE only"),
         (["serve", "reference.chunk_frame=4"], "unknown key 'reference.chunk_frame'; did you mean 'chunk_frames'"),
         (["serve", "reference.chunk_frames=0"], "reference.chunk_frames=0: at least 1"),

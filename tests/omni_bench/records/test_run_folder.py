@@ -40,6 +40,8 @@ def test_open_finds_a_run_by_folder_or_by_its_run_json(folder, tmp_path):
     assert RunFolder.open(folder.path).path == RunFolder.open(folder.run_json).path == folder.path
     with pytest.raises(StoreError, match="is not a run folder"):
         RunFolder.open(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=f"it holds runs, so name one of them, such as {folder.path}$"):
+        RunFolder.open(folder.path.parent)
 
 
 def test_requests_survive_a_kill_and_can_be_appended_later(folder):
