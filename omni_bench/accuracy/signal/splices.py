@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
-from scipy.signal import firwin
 
 from omni_bench.accuracy.signal.speech_level import LSB, WINDOW_S
 
@@ -75,6 +74,8 @@ def level_splice_p(values: Sequence[float]) -> float:
 
 def _unforeseen(samples: np.ndarray, sample_rate_hz: int) -> np.ndarray:
     """Amplitude above 3 kHz of the residual of linear prediction (autocorrelation method, frame by frame), [n]."""
+    from scipy.signal import firwin  # slow to import
+
     size, order = round(FRAME_S * sample_rate_hz), round(sample_rate_hz / 1000) + 2
     frames = -(-len(samples) // size)
     padded = np.concatenate([np.zeros(size // 2), samples, np.zeros(frames * size - len(samples) + size)])

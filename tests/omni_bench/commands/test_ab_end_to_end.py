@@ -68,12 +68,12 @@ def test_a_killed_study_goes_on(tmp_path, capsys):
 @pytest.mark.slow
 def test_every_seventh_request_late_is_a_regression_of_the_tail(tmp_path, capsys):
     command = f"{{python}} {shlex.quote(FAKE_SERVER)} {{port}} 0.3 0.065"
-    words = [f"before.command={command}", f"after.command={command} 0.03", "pairs=5", "extend=off", "seed=1", *LOAD]
+    words = [f"before.command={command}", f"after.command={command} 0.3", "pairs=5", "extend=off", "seed=1", *LOAD]
     more = ["load.concurrency=[8]", "load.requests_per_level=32", "--out", str(tmp_path / "study")]
     assert main(["ab", *words, *more]) == 1
     found = {one["metric"]: one for one in json.loads((tmp_path / "study" / "compare.json").read_text())["primaries"]}
     tail = found["ttfp_tail_ms"]
-    assert tail["verdict"] == "REGRESSION" and tail["interval"][0] > 0.1 and abs(found["ttfp_ms"]["change"]) < 0.05
+    assert tail["verdict"] == "REGRESSION" and tail["interval"][0] > 0.5 and abs(found["ttfp_ms"]["change"]) < 0.2
     assert "TTFP tail +" in capsys.readouterr().out
 
 

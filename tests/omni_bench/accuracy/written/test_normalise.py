@@ -1,7 +1,9 @@
 """One form for text and transcript: what is written otherwise is no error, what is said otherwise is."""
 
+import re
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from omni_bench.accuracy.wer import score_utterance
@@ -152,4 +154,5 @@ def test_what_holds_no_words_is_empty(text, language):
     st.sampled_from(["en", "zh", "de", "ja", "tr"]),
 )
 def test_any_text_equals_itself(text, language):
+    assume(not re.search(r"\$[()\[\]*]", text))  # between a sign and its number a space is nothing, a bracket is
     assert score_utterance("r", text, text.translate(str.maketrans("()[]*", "     ")), language).edits == 0
