@@ -57,13 +57,7 @@ def check(command: str, *words: str) -> None:
         assert len(words) == 2  # a folder, and nothing else
     elif command == "run":
         sweep = "-m" in words
-        assert set(word for word in words if word.startswith("-")) <= {
-            "-m",
-            "--cfg",
-            "--help",
-            "--config-dir",
-            "--resume",
-        }
+        assert set(word for word in words if word.startswith("-")) <= {"-m", "--cfg", "--help", "--config-dir"}
         if "--config-dir" not in words:
             compose([word.partition(",")[0] if sweep else word for word in words if "=" in word])
     elif words:
