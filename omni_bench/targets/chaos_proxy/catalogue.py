@@ -329,7 +329,8 @@ _FAULTS = (
             every,
             source="issue 15",
             damage=_whole(name),
-            of_samples=name,
+            # splices show in levels of many answers alone; in a run of its own the server's account and parity see them
+            of_samples=None if detector == "spliced" else name,
         )
         for name, what, detector, every in (
             ("too_fast", "a resampler forgotten: audio is 8.8 % too fast for the stated rate", "wrong_rate", 1),
