@@ -12,7 +12,7 @@ from rich.text import Text
 
 from omni_bench.errors import EXIT_OK, ConfigError, OmniBenchError
 from omni_bench.nightly.history.database import History
-from omni_bench.nightly.history.document import baseline_document, record_document, series_document
+from omni_bench.nightly.history.document import baseline_document, night_document, series_document
 from omni_bench.nightly.history.load import load_each, load_records
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
@@ -46,7 +46,7 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
             invalid = None if record.valid else "invalid: no part of any trend"
             late = f"dated before {later} nights of the history" if later and state == "added" else None
             marks = "; ".join(mark for mark in (record.advisory, invalid, late) if mark)
-            said.append({"state": state, **record_document(record)})
+            said.append({"state": state, **night_document(record)})
             if not as_json:
                 more = f" ({marks})" if marks else ""
                 say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{more}")

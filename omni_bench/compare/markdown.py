@@ -209,7 +209,7 @@ def _value(one: Difference, value: object, whole: bool) -> str:
 
 
 def short_command(command: str) -> str:
-    """``/home/me/env/bin/serve --weights /data/x`` as ``…/serve --weights …/x``, cut to :data:`MAX_COMMAND`."""
+    """``~/env/bin/serve --weights ~/x`` as ``…/serve --weights …/x``, cut to :data:`MAX_COMMAND`."""
     return shorten(re.sub(r"(?<![^\s='\"])(?:~|\.{1,2})?/(?:[^\s='\"]*/)?(?=[^\s/])", "…/", command), MAX_COMMAND)
 
 

@@ -15,7 +15,7 @@ _OPTIONAL_MARKS = re.compile(
 _DIGITS_THEN_FRACTION = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
-def visible(text: str) -> str:
+def without_invisible(text: str) -> str:
     """The text in NFKC, without tags, control and format characters (zero width, soft hyphen, direction marks)."""
     text = _TAG.sub(" ", _DIGITS_THEN_FRACTION.sub(" ", text)).translate(_APOSTROPHES)
     kept = []

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from omni_bench.accuracy.languages import is_english, whisper_language
 from omni_bench.accuracy.written import chinese
-from omni_bench.accuracy.written.characters import is_letter, visible
+from omni_bench.accuracy.written.characters import is_letter, without_invisible
 from omni_bench.accuracy.written.readings import Place, place, reconcile, words_of
 
 NORMALISER = 2
@@ -54,7 +54,7 @@ def _heard_places(text: str, language: str) -> list[Place]:
     """As :func:`_places`, but a remark in brackets may be left out, and is at first."""
     found: list[Place] = []
     end = 0
-    text = visible(text)
+    text = without_invisible(text)
     for match in _REMARK.finditer(text):
         if any(map(is_letter, match[0])):
             found += _places(text[end : match.start()], language)
@@ -64,7 +64,7 @@ def _heard_places(text: str, language: str) -> list[Place]:
 
 
 def _places(text: str, language: str) -> list[Place]:
-    return _reader(language)(visible(text))
+    return _reader(language)(without_invisible(text))
 
 
 @lru_cache(maxsize=8)

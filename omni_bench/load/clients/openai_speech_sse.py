@@ -40,11 +40,6 @@ class SpeechEvents(EventDecoder):
 
     last = DONE
 
-    @property
-    def sample_rate_hz(self) -> int:
-        """As the events say, or else as configured."""
-        return self._payload.sample_rate_hz or self._default_rate_hz
-
     def _take(self, data: str) -> Iterator[Part]:
         if data.strip() == END_MARK and self._done:
             return

@@ -41,11 +41,6 @@ class SpeechChunks(EventDecoder):
 
     last = END_MARK
 
-    @property
-    def sample_rate_hz(self) -> int:
-        """As the events say, or else as configured."""
-        return self._payload.sample_rate_hz or self._default_rate_hz
-
     def _take(self, data: str) -> Iterator[Part]:
         if self._done:
             raise WireFailure("content_type", f"the stream goes on after {END_MARK}")

@@ -138,6 +138,11 @@ class EventDecoder(ABC):
         self.completion_tokens: int | None = None
 
     @property
+    def sample_rate_hz(self) -> int | None:
+        """As the events say, or else as configured."""
+        return self._payload.sample_rate_hz or self._default_rate_hz
+
+    @property
     def states_rate(self) -> bool:
         """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
         return self._states_rate or self._payload.sample_rate_hz is not None

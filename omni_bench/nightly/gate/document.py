@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult
-from omni_bench.nightly.history.records import StoredRun
+from omni_bench.nightly.history.document import record_document
 
 VERSION = "2.1"
 
@@ -16,7 +16,7 @@ def to_document(result: GateResult) -> dict[str, Any]:
         "schema_version": VERSION,
         "outcome": str(result.outcome),
         "exit_code": result.exit_code,
-        "run": _run(result.run),
+        "run": record_document(result.run),
         "nights": result.nights,
         "integrity": [_case(case) for case in result.integrity],
         "series": [_series(one) for one in result.series],
@@ -24,38 +24,24 @@ def to_document(result: GateResult) -> dict[str, Any]:
             {
                 "is_new": change.onset.is_new,
                 "nights": change.onset.nights,
-                "last_good": None if change.onset.last_good is None else _run(change.onset.last_good),
-                "first_bad": _run(change.onset.first_bad),
+                "last_good": None if change.onset.last_good is None else record_document(change.onset.last_good),
+                "first_bad": record_document(change.onset.first_bad),
                 "series": [{"metric": one.metric, "load": one.load} for one in change.series],
             }
             for change in result.changes
         ],
         "next_steps": [vars(step) for step in result.next_steps],
         "notes": list(result.notes),
-        "pinned": None if result.pinned is None else _run(result.pinned),
-        "second_run": None if result.rerun is None else _run(result.rerun),
+        "pinned": None if result.pinned is None else record_document(result.pinned),
+        "second_run": None if result.rerun is None else record_document(result.rerun),
         "second_run_stands_for_the_night": result.replaced,
         "baseline": None
         if result.baseline is None
         else {
             "set_utc": result.baseline.set_utc,
             "note": result.baseline.note,
-            "runs": [_run(run) for run in result.baseline.runs],
+            "runs": [record_document(run) for run in result.baseline.runs],
         },
-    }
-
-
-def _run(run: StoredRun) -> dict[str, Any]:
-    return {
-        "run_id": run.run_id,
-        "source": run.source,
-        "scenario": run.scenario,
-        "series": run.series,
-        "target": run.target,
-        "hardware": run.hardware,
-        "started_utc": run.started_utc,
-        "commit": run.commit,
-        "valid": run.valid,
     }
 
 

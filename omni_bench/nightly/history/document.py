@@ -21,8 +21,12 @@ def record_document(run: StoredRun) -> dict[str, Any]:
         "started_utc": run.started_utc,
         "commit": run.commit,
         "valid": run.valid,
-        "advisory": run.advisory,
     }
+
+
+def night_document(run: StoredRun) -> dict[str, Any]:
+    """One run, and why it can be shown but not gated (null if it can be)."""
+    return {**record_document(run), "advisory": run.advisory}
 
 
 def baseline_document(baseline: Baseline) -> dict[str, Any]:
@@ -31,7 +35,7 @@ def baseline_document(baseline: Baseline) -> dict[str, Any]:
         "series": baseline.series,
         "set_utc": baseline.set_utc,
         "note": baseline.note,
-        "runs": [record_document(run) for run in baseline.runs],
+        "runs": [night_document(run) for run in baseline.runs],
     }
 
 
@@ -40,7 +44,7 @@ def series_document(history: History, series: str) -> dict[str, Any]:
     nights, baseline, verdicts = history.nights(series), history.baseline(series), history.verdicts(series)
     return {
         "series": series,
-        "nights": [{**record_document(night), "outcome": verdicts.get(night.run_id)} for night in nights],
+        "nights": [{**night_document(night), "outcome": verdicts.get(night.run_id)} for night in nights],
         "trends": [_trend(trend) for trend in trends(nights, baseline)],
         "alarms": [vars(alarm) for alarm in history.alarms(series)],
         "baseline": None if baseline is None else baseline_document(baseline),
