@@ -162,6 +162,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
             connect_timeout_s=client.connect_timeout_s,
             max_audio_s=client.max_audio_s,
             stall_timeout_s=client.stall_timeout_s,
+            content_types=tuple(one.strip().lower() for one in client.content_types),
         ),
         api_key_env=client.api_key_env,
         id_prefix=f"{secrets.token_hex(6)}-",

@@ -109,6 +109,7 @@ class ClientConfig:
     connect_timeout_s: float = key(10.0, "a connection that takes longer has failed")
     stall_timeout_s: float = key(20.0, "a stream that is silent for longer after its first audio or text has failed")
     max_audio_s: float = key(300.0, "an answer with more audio than this has failed")
+    content_types: list[str] = key([], "content types taken for what was asked for, as of a gateway: [audio/mpeg]")
     api_key_env: Optional[str] = key(None, "name of the environment variable that holds the API key")
     extra_body: dict[str, Any] = key({}, "further fields of the request; stored with the run: no secrets")
 

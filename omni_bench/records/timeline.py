@@ -60,7 +60,8 @@ class Timeline:
 
     ``rate_stated``: whether the answer states ``sample_rate_hz``, and not the configuration alone; None where nobody
     noted it (an older run). ``first_lag_ns``: how long the first audio or text may have waited in the client before it
-    was read, at most (:mod:`omni_bench.load.lag`); None where it was not measured.
+    was read, at most (:mod:`omni_bench.load.lag`); None where it was not measured. ``unknown_events``: kinds of events
+    that the client passed over, and how many of each came; None if there were none.
     """
 
     request_id: str
@@ -90,6 +91,7 @@ class Timeline:
     wire_id: str | None = None
     rate_stated: bool | None = None
     first_lag_ns: int | None = None
+    unknown_events: str | None = None
 
     @property
     def ok(self) -> bool:

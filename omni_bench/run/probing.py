@@ -98,7 +98,7 @@ async def _probe(
         finally:
             watch.cancel()
     _check_alive(target)
-    return replace(found, warnings=(*warnings(found, client, info), *_faults(first, prompt)))
+    return replace(found, warnings=(*warnings(found, client, info), *_oddities(first, prompt)))
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,10 @@ def _problem(answer: _Answer, client: ClientConfig) -> str | None:
     return None
 
 
-def _faults(answer: _Answer, prompt: Prompt) -> Iterator[str]:
-    """What the checks of every level will find too, now that it costs seconds."""
+def _oddities(answer: _Answer, prompt: Prompt) -> Iterator[str]:
+    """What was passed over, and what the checks of every level will find too, now that it costs seconds."""
+    if (kinds := answer.timeline.unknown_events) is not None:
+        yield f"beside the audio came events that this client does not know and passes over: {kinds}"
     rate_hz = answer.timeline.sample_rate_hz
     if answer.pcm and rate_hz is not None:
         for fault in audio_faults(answer.pcm, rate_hz, None, prompt.language):

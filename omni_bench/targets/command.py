@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 import psutil
@@ -23,13 +24,16 @@ from omni_bench.terminal import say_aside
 
 PROBE_TIMEOUT_S = 2.0
 NO_SUCH_PATH = (404, 405)
+NO_PATH_S = 60.0
+"""A server that listens, and has had no such path for so long, will not get one."""
 
 
 class CommandTarget:
     """The server that a command launches, ``server``'s or the user's, without a shell and in the foreground.
 
-    It is ready when ``health_path`` answers with a 2xx and ``/v1/models`` with no server error, and ended with all of
-    its processes. It runs under :mod:`omni_bench.targets.guardian`, so that it ends too if this process is killed.
+    It is ready when ``health_path`` answers with a 2xx and ``/v1/models`` with no server error (or when it has no such
+    path and lists its models), and ended with all of its processes. It runs under :mod:`omni_bench.targets.guardian`,
+    so that it ends too if this process is killed.
     """
 
     def __init__(self, config: TargetConfig, log_path: Path, server: NamedServer | None = None, key: str | None = None):
@@ -37,6 +41,7 @@ class CommandTarget:
         self._key = key
         self._server = server
         self._process: ServerProcess | None = None
+        self._no_path_since: float | None = None
         self._on_gpus_before: dict[int, str] | None = None
         self.log_path: Path | None = log_path
         self._folder = log_path.parent
@@ -96,11 +101,24 @@ class CommandTarget:
                 f"({'other than the one that' if self._key else 'name the variable that holds it:'} client.api_key_env"
                 f"{' names' if self._key else '=NAME'})"
             )
+        if health.status in NO_SUCH_PATH:
+            return self._without_health(health)
+        self._no_path_since = None
         if health.status is None or not 200 <= health.status < 300:
-            other = "; target.health_path is a path that it has" if health.status in NO_SUCH_PATH else ""
-            return f"{self._config.health_path} {health.said}{other}"
+            return f"{self._config.health_path} {health.said}"
         models = self._get("/v1/models")  # 404 and the like: not every server lists its models
         return f"/v1/models {models.said}" if models.status is None or models.status >= 500 else None
+
+    def _without_health(self, health: ProbeAnswer) -> str | None:
+        if self._get("/v1/models").status == 200:
+            return None
+        now_s = time.monotonic()
+        self._no_path_since = now_s if self._no_path_since is None else self._no_path_since
+        why = f"{self._config.health_path} {health.said}, and /v1/models lists nothing"
+        advice = "set target.health_path to a path that answers with 200 once the server is ready"
+        if now_s - self._no_path_since > NO_PATH_S:
+            raise TargetError(f"the server listens, but for {NO_PATH_S:g} s {why}; {advice}")
+        return f"{why}; {advice}"
 
     def _get(self, path: str) -> ProbeAnswer:
         return get(self.base_url + path, PROBE_TIMEOUT_S, self._key)

@@ -1,6 +1,7 @@
 """A tiny HTTP server with bad manners, for the tests of launching and stopping.
 
 python fake_http_server.py PORT [late:SECONDS] [die:CODE] [ignore-term] [grandchild:PIDFILE] [stray:PIDFILE]
+       [status:CODE]
 
 PORT 0 is any free one; the address goes to stdout, as the reference server logs it.
 """
@@ -35,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         ready = time.monotonic() >= READY_AT
         found = self.path in ("/health", "/v1/models")
         body = json.dumps({"path": self.path, "ready": ready}).encode()
-        self.send_response((200 if ready else 503) if found else 404)
+        self.send_response(int(MANNERS.get("status", 200 if ready else 503)) if found else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

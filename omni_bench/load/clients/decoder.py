@@ -56,7 +56,8 @@ class ResponseFacts(Protocol):
     """What a decoder has learnt beside the parts; None where the answer does not say.
 
     ``sample_rate_hz``: of the audio; ``states_rate``: whether the answer says so, and not only the configuration.
-    ``server_id``: what the server calls the request. ``completion_tokens``: of the text.
+    ``server_id``: what the server calls the request. ``completion_tokens``: of the text. ``unknown_events``: kinds of
+    events that were passed over, and how many of each came.
     """
 
     @property
@@ -67,6 +68,8 @@ class ResponseFacts(Protocol):
     def server_id(self) -> str | None: ...
     @property
     def completion_tokens(self) -> int | None: ...
+    @property
+    def unknown_events(self) -> str | None: ...
 
 
 class Decoder(ResponseFacts, Protocol):

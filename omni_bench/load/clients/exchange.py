@@ -255,6 +255,7 @@ class Record:
             wire_id=self.wire_id,
             rate_stated=facts.states_rate if facts and facts.sample_rate_hz and self.audio else None,
             first_lag_ns=self.first_lag_ns,
+            unknown_events=facts.unknown_events if facts else None,
         )
 
 

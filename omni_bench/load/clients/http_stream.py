@@ -43,7 +43,7 @@ async def stream_http(
         ) as response:
             record.headers(response.status, response.headers.get("x-request-id"))
             try:
-                stated_rate_hz = await _check_headers(response, record, content_types)
+                stated_rate_hz = await _check_headers(response, record, content_types + context.options.content_types)
                 await _read(response, record, make_decoder(context.options, stated_rate_hz))
             except BaseException:
                 response.close()  # what is still to come must not reach the next request of this connection
@@ -74,6 +74,8 @@ async def _check_headers(
             raise WireFailure("in_band_error", f"HTTP 200 with an error as {mime}: {message}")
         wanted = ", ".join(content_types)
         shown = one_line(content_type)
+        if mime.startswith("audio/"):
+            wanted += f" (client.content_types=[{mime}] takes it for what was asked for)"
         raise WireFailure("content_type", f"content type {shown!r}, not {wanted}: {describe_body(body)}")
     if problem is not None:
         raise WireFailure("content_type", problem)

@@ -66,6 +66,7 @@ class PcmDecoder:
 
     server_id: str | None = None
     completion_tokens: int | None = None
+    unknown_events: str | None = None
 
     def __init__(self, default_rate_hz: int, stated_rate_hz: int | None = None) -> None:
         self.sample_rate_hz = stated_rate_hz or default_rate_hz
@@ -107,6 +108,7 @@ class WavDecoder:
 
     server_id: str | None = None
     completion_tokens: int | None = None
+    unknown_events: str | None = None
     states_rate = True
 
     def __init__(self, default_rate_hz: int, stated_rate_hz: int | None, longest_s: float = math.inf) -> None:

@@ -84,6 +84,11 @@ class SpeechMessages:
         """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
         return self._payload.sample_rate_hz is not None
 
+    @property
+    def unknown_events(self) -> str | None:
+        """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
+        return str(self.unknown) or None
+
     def feed(self, message: str | bytes) -> Iterator[Part]:
         """The parts in a text or a binary message. Raises WireFailure."""
         if self.done:

@@ -16,13 +16,17 @@ than any server waits before it closes one (the usual 5 s of uvicorn, 1 s and 2 
 
 @dataclass(frozen=True)
 class WireOptions:
-    """What the wire client needs of the client's configuration; plain values, so that it travels as JSON."""
+    """What the wire client needs of the client's configuration; plain values, so that it travels as JSON.
+
+    ``content_types``: those of an answer that are taken beside the wire form's own, in lower case.
+    """
 
     sample_rate_hz: int
     request_timeout_s: float
     connect_timeout_s: float
     max_audio_s: float
     stall_timeout_s: float = 20.0
+    content_types: tuple[str, ...] = ()
 
 
 class WebSocket(aiohttp.ClientWebSocketResponse):

@@ -147,6 +147,11 @@ class EventDecoder(ABC):
         """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
         return self._states_rate or self._payload.sample_rate_hz is not None
 
+    @property
+    def unknown_events(self) -> str | None:
+        """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
+        return str(self._unknown) or None
+
     def feed(self, data: bytes, ends_chunk: bool) -> Iterator[Part]:
         """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         for event in self._events.feed(data):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from omni_bench.errors import ConfigError, choice
 from omni_bench.load.clients.speech_body import REFERENCE_FORMS
@@ -11,6 +12,7 @@ from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.records.config import ClientConfig, RunConfig
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
+_CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)  # RFC 6838
 _LIMITS = (("ttfp_ms", "stall_s"), ("ttft_ms", "tpot_ms"))
 """Those of the service level that are on audio, and on text."""
 
@@ -28,6 +30,9 @@ def validate_client(client: ClientConfig) -> None:
         raise ConfigError(f"client.sample_rate_hz={client.sample_rate_hz}: at least 1, such as 24000")
     if client.max_new_tokens is not None and client.max_new_tokens < 1:
         raise ConfigError(f"client.max_new_tokens={client.max_new_tokens}: at least 1, or null")
+    for one in client.content_types:
+        if not _CONTENT_TYPE.fullmatch(one.strip()):
+            raise ConfigError(f"client.content_types={one!r}: a type and a subtype, such as audio/mpeg")
     for name in ("request_timeout_s", "connect_timeout_s", "stall_timeout_s", "max_audio_s"):
         value = getattr(client, name)
         if not (math.isfinite(value) and value > 0):

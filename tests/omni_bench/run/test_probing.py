@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import http.server
 import json
@@ -169,6 +170,26 @@ def test_a_wav_header_in_raw_samples_is_told(serve):
 def test_another_content_type_is_told(serve):
     with pytest.raises(ProtocolError, match="content_type: content type 'text/html'"):
         probe(serve((200, "text/html", (b"<html>hello</html>",))))
+
+
+def test_right_samples_under_a_wrong_name_are_refused_with_the_switch_that_takes_them(serve):
+    """A gateway that calls every answer audio/mpeg (litellm 4332); an MP3 under that name is none of it."""
+    server = serve((200, "audio/mpeg; x=1", speech({})[2]))
+    with pytest.raises(ProtocolError, match=r"client\.content_types=\[audio/mpeg\]"):
+        probe(server)
+    assert probe(server, "client.content_types=[Audio/MPEG]").audio_s > 0
+    with pytest.raises(ProtocolError, match="what came as samples is an MP3"):
+        probe(serve((200, "audio/mpeg", (b"ID3" + bytes(4800),))), "client.content_types=[audio/mpeg]")
+
+
+def test_events_that_are_passed_over_beside_audio_are_named(serve):
+    def event(value):
+        return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+    audio = base64.b64encode(struct.pack("<h", 1000) * 500).decode()
+    stream = ({"type": "speech.mark"}, {"type": "speech.audio.delta", "audio": audio}, {"type": "speech.audio.done"})
+    found = probe(serve((200, "text/event-stream", tuple(map(event, stream)))), "client=openai_speech_sse")
+    assert [one for one in found.warnings if "passes over: 'speech.mark' (1)" in one]
 
 
 def test_a_key_is_not_repeated(serve, monkeypatch):

@@ -100,9 +100,27 @@ def test_one_that_is_never_ready_is_ended(target, tmp_path):
     assert gone(int((tmp_path / "child").read_text()))
 
 
-def test_a_health_path_that_is_not_there_is_not_ready(target):
-    with pytest.raises(TargetError, match="not ready"):
-        target(health_path="/nowhere", startup_timeout_s=1.0).start()
+def test_a_server_without_a_health_path_is_ready_when_it_lists_its_models(target):
+    assert target(health_path="/nowhere").start().health is None
+
+
+def test_a_server_that_has_neither_path_is_not_waited_for(target, monkeypatch):
+    """Not the 900 s of a server that loads: it listens, and answers 404 to both."""
+    monkeypatch.setattr(command_module, "NO_PATH_S", 0.2)
+    with pytest.raises(TargetError, match=r"listens, but for 0\.2 s /health answers 404.*set target\.health_path"):
+        target("status:404").start()
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"), [(None, "name the variable .*client.api_key_env=NAME"), ("x", "other than")]
+)
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_wants_a_key_says_so_at_once(target, status, key, advice):
+    one = target(f"status:{status}")
+    one._key = key
+    with pytest.raises(TargetError, match=rf"answers {status} at /health: it wants a key .*{advice}"):
+        one.start()
+    assert not one.is_alive()
 
 
 def test_a_port_in_use_is_an_error_before_the_launch(target, tmp_path):
