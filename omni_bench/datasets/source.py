@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,7 @@ def bad_text(value: object, name: str) -> str | None:
     """Why ``value`` cannot be used as the field ``name`` ("id", "text"), or None if it can."""
     if not isinstance(value, str):
         return f"{name} is {type(value).__name__}, not text"
-    if not value.strip():
+    if all(unicodedata.category(char)[0] in "CZ" for char in value):  # spaces, zero width spaces, direction marks
         return f"{name} is empty"
     control = next((char for char in value if ord(char) < 32 or ord(char) == 127), None)
     if control is not None:

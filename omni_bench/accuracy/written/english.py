@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from omni_bench.accuracy.written.english_numbers import (
+    MONTHS,
     ORDINAL_READINGS,
+    date,
     decade,
+    feet_and_inches,
     fraction,
     money,
     number,
@@ -33,11 +36,13 @@ _TOKEN = re.compile(
     rf"""
       (?P<money>[$£€¥₹]\s?(?P<amount>{_NUMBER})(?:\s?(?P<scale>thousand|million|billion|trillion|k|m|mn|bn|tn)\b)?)
     | (?P<time>\d{{1,2}}:\d{{2}}(?!\d))
+    | (?P<date>(?<![\d/-])(?:\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})|\d{{4}}-\d{{2}}-\d{{2}})(?![\d/-]))
+    | (?P<feet>\d{{1,2}}'\s?\d{{1,2}}(?:"|''))
     | (?P<fraction>(?<![\d/])\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
     | (?P<version>\d+(?:\.\d+){{2,}})
     | (?P<ordinal>\d[\d,]*(?:st|nd|rd|th)\b)
     | (?P<decade>'?\d+0'?s\b)
-    | (?P<number>(?:(?<![\w)])-)?(?:{_NUMBER}))
+    | (?P<number>(?:(?<![\w.)])-)?(?:{_NUMBER}))
     | (?P<dotted>(?:[^\W\d_]\.)+[^\W\d_]\b\.?)
     | (?P<per>(?:km/h|m/s|mb/s)\b)
     | (?P<word>[^\W\d_]+(?:'[^\W\d_]+)*\.?)
@@ -89,12 +94,16 @@ _ABBREVIATIONS = {
     "woulda": "would have",
     "coulda": "could have",
     "shoulda": "should have",
+    "aka": "also known as",
+    "asap": "as soon as possible",
     "eg": "for example",
     "ie": "that is",
 }
 """With or without a full stop."""
 _STOPPED = {
     "no": "number",
+    "p": "page",
+    "pp": "pages",
     "gen": "general",
     "col": "colonel",
     "sen": "senator",
@@ -130,22 +139,8 @@ _STOPPED = {
     "sun": "sunday",
 }
 """Only with a full stop, which may also end a sentence: they are words of their own too."""
-_MONTHS = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ]
-)
+_MONTHS = frozenset(MONTHS)
+_SHORT_MONTHS = {short: name for short, name in _STOPPED.items() if name in _MONTHS}
 _UNITS = {
     "km": "kilometers|kilometer",
     "cm": "centimeters|centimeter",
@@ -212,7 +207,7 @@ _SYMBOLS = {
     ".": "|dot|point",
     "*": "|times|star|asterisk",
     "~": "|about|approximately|tilde",
-    "^": "|to the power of",
+    "^": "|to the power of|to the",
     "$": "dollar|dollars|",
     "£": "pound|pounds|",
     "€": "euro|euros|",
@@ -269,7 +264,7 @@ def _plain(text: str) -> str:
     additional = _additional_diacritics()
     text = "".join(additional.get(character, character) for character in text.replace("_", " "))
     bare = "".join(one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one) != "Mn")
-    return re.sub(r"\b(?=[IVX]{2})(X{0,3})(IX|IV|V?I{0,3})\b(?!')", lambda match: f"{match[0]}_", bare).lower()
+    return re.sub(r"\b(?=[IVXL]{2})(XL|L?X{0,3})(IX|IV|V?I{0,3})\b(?!')", lambda match: f"{match[0]}_", bare).lower()
 
 
 @lru_cache(maxsize=1)
@@ -301,6 +296,10 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
         yield money(said[0], match["amount"].replace(",", ""), match["scale"])
     elif kind == "time":
         yield time_of_day(*map(int, said.split(":")))
+    elif kind == "date":
+        yield date(said)
+    elif kind == "feet":
+        yield feet_and_inches(*map(int, re.findall(r"\d+", said)))
     elif kind == "fraction":
         yield fraction(*map(int, re.split("[/⁄]", said)))
     elif kind == "version":
@@ -320,10 +319,13 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
     else:
         after_number = before is not None and before.lastgroup in ("number", "fraction") and start - before.end() <= 1
         stopped, word = said.endswith("."), said.removesuffix(".")
+        before_number = text[match.end() : match.end() + 1].isdigit()
         if word in _UNITS and after_number:
             yield _readings(f"{_UNITS[word]}|{word}")
         elif text[match.end() : match.end() + 1] == "_":
             yield roman(word)
+        elif word == "v" and before_number:
+            yield place("v", "version")
         else:
             yield _word(word, stopped)
             if stopped and text[match.end() : match.end() + 1].isalnum():
@@ -337,7 +339,8 @@ def _symbol(said: str, text: str, start: int) -> Iterator[Place]:
         scale = "celsius" if said[-1] == "c" else "fahrenheit"
         yield place(f"degrees {scale}", "degrees", f"degrees {said[-1]}", f"degree {scale}", scale)
         return
-    inside = text[start - 1 : start].isalnum() and text[start + 1 : start + 2].isalnum()
+    before, after = text[start - 1 : start], text[start + 1 : start + 2]
+    inside = (before.isalnum() or (said == "-" and before in (".", ")"))) and after.isalnum()
     if said in "-./*:" and not inside:
         return
     yield _readings(_SYMBOLS[said])
@@ -365,7 +368,7 @@ def _word(word: str, stopped: bool) -> Place:
 
 
 def _in_context(places: list[Place]) -> list[Place]:
-    """What depends on the neighbours: "a hundred" and "and" in numbers, ordinals in dates, "a" beside a fraction."""
+    """What depends on the neighbours: "a hundred" and "and" in numbers, days and months, "a" beside a fraction."""
     found = list(places)
     for index, readings in enumerate(places):
         word = readings[0]
@@ -383,6 +386,12 @@ def _in_context(places: list[Place]) -> list[Place]:
             word == ("and",) and before[-1:] and before[-1] in ("dollars", "pounds", "euros", "dollar", "pound", "euro")
         ):
             found[index] = place("and", "")
-        elif readings in ORDINAL_READINGS and {*before[-1:], *after[:1]} & _MONTHS:
+        elif readings in ORDINAL_READINGS and {*before[-1:], *after[:1]} & (_MONTHS | _SHORT_MONTHS.keys()):
             found[index] = (*readings, *ORDINAL_READINGS[readings])
+        elif len(word) == 1 and word[0] in _SHORT_MONTHS and _beside_a_day(places, index):
+            found[index] = (*readings, (_SHORT_MONTHS[word[0]],))
     return found
+
+
+def _beside_a_day(places: list[Place], index: int) -> bool:
+    return any(one in ORDINAL_READINGS for one in (*places[max(index - 1, 0) : index], *places[index + 1 : index + 2]))

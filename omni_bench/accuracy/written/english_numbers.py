@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from num2words import num2words
@@ -15,9 +16,15 @@ _CURRENCIES = {
     "¥": ("yen", "yen", "sen"),
     "₹": ("rupee", "rupees", "paise"),
 }
+MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
+MONTHS += ("december",)
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "tn": "trillion"}
 _LONGEST_QUANTITY = 15  # digits; longer ones are read one by one
-_FRACTIONS = {(1, 2): ("half", "a half"), (1, 4): ("quarter", "a quarter", "one quarter"), (3, 4): ("three quarters",)}
+_FRACTIONS = {
+    (1, 2): ("half", "a half", "half a"),
+    (1, 4): ("quarter", "a quarter", "one quarter"),
+    (3, 4): ("three quarters",),
+}
 
 
 def cardinal(number: int) -> str:
@@ -64,6 +71,34 @@ def time_of_day(hour: int, minute: int) -> Place:
     return place(*readings)
 
 
+def date(written: str) -> Place:
+    """12/25/2020 and 2020-12-25: number by number, or the month by its name; 3/4/20 may be of March or of April."""
+    numbers = [int(part) for part in re.split("[/-]", written)]
+    year_first = "-" in written
+    year, one, two = (numbers[0], *numbers[1:]) if year_first else (numbers[2], *numbers[:2])
+    plain = [cardinal(part) for part in (one, two)]
+    years = list(_whole(str(year)))[:3]
+    orders = [(one, two)] if year_first else [(one, two), (two, one)]
+    days: list[str] = []
+    for month, day in orders:
+        if 1 <= month <= len(MONTHS) and 1 <= day <= 31:
+            name, nth, plain_day = MONTHS[month - 1], _ordinal(day), cardinal(day)
+            days += [f"{name} {nth}", f"{name} {plain_day}", f"the {nth} of {name}", f"{nth} of {name}"]
+            days += [f"{name} the {nth}", f"{plain_day} {name}"]
+    if year_first:
+        by_number = [f"{said} {' '.join(plain)}" for said in years]
+    else:
+        by_number = [word.join([*plain, said]) for said in years for word in (" ", " slash ")]
+    return place(*by_number, *(f"{said} {one}" for said in days for one in years))
+
+
+def feet_and_inches(feet: int, inches: int) -> Place:
+    """6'2": "six foot two", "six feet two inches"."""
+    high, low = cardinal(feet), cardinal(inches)
+    pairs = [f"{high} {unit} {low}" for unit in ("foot", "feet")]
+    return place(*pairs, *(f"{one} {unit}" for one in pairs for unit in ("inches", "inch")), f"{high} {low}")
+
+
 def fraction(above: int, below: int) -> Place:
     """1/2: "one half", "a half", "half"; "and" before it where a whole number stands there."""
     readings = list(_FRACTIONS.get((above, below), ()))
@@ -107,7 +142,7 @@ def decade(digits: str) -> Place:
 
 def roman(written: str) -> Place:
     """A numeral of two or more letters, as in Henry VIII, World War II and Chapter IV; or the letters themselves."""
-    values = [{"i": 1, "v": 5, "x": 10}[letter] for letter in written]
+    values = [{"i": 1, "v": 5, "x": 10, "l": 50}[letter] for letter in written]
     total = sum(-one if one < two else one for one, two in zip(values, [*values[1:], 0], strict=True))
     return place(cardinal(total), f"the {_ordinal(total)}", _ordinal(total), written)
 
@@ -151,7 +186,7 @@ def _decimal(whole: str, rest: str) -> Iterator[str]:
     """3.14: three point one four; 2.5: two and a half."""
     named = [cardinal(int(whole)), *(("",) if not int(whole) else ())] if whole else ["zero", ""]
     for name in named:
-        for zero in ("zero", "oh"):
+        for zero in ("zero", "oh", "o"):
             yield f"{name} point {_spelled(rest, zero)}"
         if len(rest) == 2 and rest[0] != "0":
             yield f"{name} point {cardinal(int(rest))}"

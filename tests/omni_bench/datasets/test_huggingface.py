@@ -117,6 +117,7 @@ def test_missing_column_lists_the_available_ones(tmp_path, columns, words):
         ({"id": ["a", "a"], "text": ["One.", "Two."]}, ["row 1", "already used in row 0"]),
         ({"id": ["a", None], "text": ["One.", "Two."]}, ["row 1", "id is NoneType"]),
         ({"id": ["a", "b"], "text": ["One.", " "]}, ["row 1", "text is empty"]),
+        ({"id": ["a", "b"], "text": ["One.", "\u200b"]}, ["row 1", "text is empty"]),
         ({"id": ["a", "b"], "text": [1.5, 2.5]}, ["row 0", "text is float"]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from omni_bench.errors import DatasetError
 FIELD = (
     st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="|#\u2028\u2029"), max_size=30)
     .map(str.strip)
-    .filter(bool)
+    .filter(lambda text: any(unicodedata.category(one)[0] not in "CZ" for one in text))
 )
 
 
@@ -88,6 +89,7 @@ def test_byte_order_mark_and_unicode_line_separators(tmp_path):
         ("#x|r||text", ["line 2", "a comment begins with '# '"]),
         ("|r||text", ["line 2", "id is empty"]),
         ("x|r|| ", ["line 2", "text is empty"]),
+        ("x|r||\u200b \u00ad\ufeff", ["line 2", "text is empty"]),
         ("ok|r||again", ["line 2", "'ok'", "line 1"]),
         ("x|r|nowhere.wav|text", ["line 2", "no file 'nowhere.wav'"]),
         ("x|r|../outside.wav|text", ["line 2", "leaves the data folder"]),

@@ -60,6 +60,14 @@ flight seven forty seven from room two oh five | Flight 747 from Room 205
 rock and roll twenty four seven, four by four, three to one | rock 'n' roll 24/7, 4x4, 3:1
 oh seven hundred, twelve thirty-four | 0700, 12:34
 see example dot com | see example.com
+He is also known as the boss. | He is a.k.a. the boss.
+half a cup, six foot two, six feet two inches | 1/2 cup, 6'2", 6'2"
+version two point oh, v two point zero | v2.0, v2.0
+January fifth, the fifth of June, March seventh | Jan. 5, 5 June, Mar 7
+December twenty-fifth twenty twenty, the third of April ninety-nine | 12/25/2020, 3/4/99
+December twenty-fifth twenty twenty | 2020-12-25
+three p.m. to five p.m., see page five | 3 p.m.-5 p.m., see p. 5
+Super Bowl fifty-eight, Chapter forty-two | Super Bowl LVIII, Chapter XLII
 wait <break time="1s"/> here | wait here
 The train\u200b leaves\ufeff at\u2060 noon\u200e. | The train leaves at noon.
 The pre\u00adrequi\u00adsites are here. | The prerequisites are here.
@@ -120,6 +128,7 @@ def test_forms_of_other_languages_are_equal(language, text, heard):
         ("en", "[quietly]", "Thank you.", 2),
         ("en", "Hmm.", "", 1),
         ("en", "in 2024", "in 2025", 1),
+        ("en", "on 12/25/2020", "on December twenty-sixth twenty twenty", 1),
         ("zh", "我有3个", "我有四个", 1),
         ("hi", "प्राचीन किताब", "प्रचन कोताबे", 2),
         ("th", "น้ำท่วม", "นำทวม", 2),
