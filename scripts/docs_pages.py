@@ -25,6 +25,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from omegaconf import MISSING
 
+from omni_bench.export.columns import FIGURES, FRAMES
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import Code
@@ -217,6 +218,23 @@ def configuration(_: Path, __: str) -> str:
     return "\n".join(lines)
 
 
+def columns(_: Path, kind: str) -> str:
+    """The columns of the frames of a run or a history; those of a metric's distribution are one row."""
+    lines: list[str] = []
+    for frame, of in FRAMES[kind].items():
+        rows, seen = [], set()
+        for column in of:
+            name, _, figure = column.name.rpartition("_")
+            if name not in METRICS or figure not in FIGURES:
+                rows.append((f"`{column.name}`", column.type, column.unit, column.what))
+            elif name not in seen:
+                seen.add(name)
+                unit, what = METRICS[name].unit, f"{METRICS[name].label}: {', '.join(FIGURES)}"
+                rows.append((f"`{name}_…`", "float64", unit, what))
+        lines += [f"### {kind}: {frame}", "", *table(("column", "type", "unit", "what it is"), rows), ""]
+    return "\n".join(lines)
+
+
 def drawing(root: Path, name: str) -> str:
     """The layers of the contract of pyproject.toml whose name begins with ``name``, as boxes, the top one first."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
@@ -259,5 +277,6 @@ GENERATED: dict[str, Callable[[Path, str], str]] = {
     "metrics": metrics,
     "invalid_reasons": invalid_reasons,
     "configuration": configuration,
+    "columns": columns,
     "drawing": drawing,
 }

@@ -33,6 +33,11 @@ AB_EXITS = """\
 exit codes: 0 no regression, or an improvement; 1 a regression, or an after that is broken; 2 inconclusive, advisory
 (fewer than 5 pairs), or wrong usage; 3 infrastructure"""
 
+EXPORTS = """\
+In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it. In Python no file is needed:
+omni_bench.load_run, load_study and load_history give pandas frames. MLflow's experiment is that of
+MLFLOW_EXPERIMENT_NAME, else of the scenario's name; what is there already is not logged again."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
@@ -115,6 +120,16 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             return run_history(parsed)
         case "gate":
             return run_gate(parsed)
+        case "export":
+            from omni_bench.commands.export import export_command
+
+            return export_command(
+                parsed.path,
+                csv=parsed.csv,
+                vllm_bench=parsed.vllm_bench,
+                mlflow=parsed.mlflow,
+                as_json=parsed.as_json,
+            )
         case "list":
             from omni_bench.commands.doctor import list_command
 
@@ -286,6 +301,20 @@ def build_parser() -> argparse.ArgumentParser:
     )
 
     add_nightly_parsers(commands, _add)
+    export = _add(
+        commands,
+        "export",
+        "a run, a study or a history as CSV; a run or a study as results of vllm bench serve, or to MLflow",
+        "export reports/runs/smoke/2026-01-31T12-00-00.000Z --csv csv",
+        "export reports/runs/ab/2026-01-31T12-00-00.000Z --vllm-bench results --mlflow http://127.0.0.1:5000",
+        "export reports/runs/history.sqlite --csv csv",
+    )
+    export.epilog = f"{export.epilog}\n\n{EXPORTS}"
+    export.add_argument("path", metavar="PATH", help="a run folder, a folder of `ab`, or the SQLite file of a history")
+    export.add_argument("--csv", metavar="FOLDER", help="write a CSV file of each frame there")
+    export.add_argument("--vllm-bench", metavar="FOLDER", help="write a JSON file of each valid level there")
+    export.add_argument("--mlflow", metavar="URI", help="log to this MLflow server (needs the extra `mlflow`)")
+    export.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
     _add(commands, "list", "scenarios, data sets, targets, wire forms and judges", "list")
     doctor = _add(
         commands,
@@ -341,8 +370,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-SUBCOMMANDS = ("ab", "calibrate", "compare", "doctor", "gate", "history", "judge", "list", "report", "roofline", "run")
-SUBCOMMANDS += ("selftest", "serve", "voice")
+SUBCOMMANDS = ("ab", "calibrate", "compare", "doctor", "export", "gate", "history", "judge", "list", "report")
+SUBCOMMANDS += ("roofline", "run", "selftest", "serve", "voice")
 
 
 # ---- Shell completion: Hydra's, for a subcommand ----

@@ -1,0 +1,1 @@
+"""Stored runs, studies and histories for other programs: pandas frames, CSV, results of vLLM's bench, MLflow."""
