@@ -95,6 +95,32 @@ ko | 집에 가고 싶다 | 집에가고싶다
 vi | Tôi là người Việt | To\u0302i la\u0300 ngu\u031bo\u031b\u0300i Vie\u0323\u0302t
 tr | İSTANBUL GÜZEL, ISPARTA | istanbul güzel, ısparta
 ru | ещё 5 | еще пять
+de | Um 15:30 Uhr, um 8 Uhr und um 15.45 Uhr | um fünfzehn Uhr dreißig, um acht Uhr und um fünfzehn Uhr fünfundvierzig
+de | Um 15:30 Uhr | um halb vier
+de | der 3. Mai und der 24. Dezember | der dritte Mai und der vierundzwanzigste Dezember
+de | Es kostet 5,50 €, $ 5 | es kostet fünf Euro fünfzig, fünf Dollar
+de | z. B. Dr. Müller, d.h. Nr. 5 | zum Beispiel Doktor Müller, das heißt Nummer fünf
+de | 100 km/h bei 20 °C, 2,5 kg | hundert Kilometer pro Stunde bei zwanzig Grad Celsius, zwei Komma fünf Kilogramm
+de | Das war 1989. Dann kam er. | das war neunzehnhundertneunundachtzig dann kam er
+fr | à 15h30, le 1er mai, la 2e fois | à quinze heures trente, le premier mai, la deuxième fois
+fr | Mme Blanc a 5,50 € et 1 000 000 m2 | madame Blanc a cinq euros cinquante et un million mètres carrés
+fr | M. Dupont, 3,5 km | monsieur Dupont, trois virgule cinq kilomètres
+es | el Sr. López, la 3ª vez, 21 días | el señor López, la tercera vez, veintiún días
+es | 5,50 €, 10 km, p. ej. | cinco euros con cincuenta, diez kilómetros, por ejemplo
+it | alle 15:30, il 1º maggio, 20% | alle quindici e trenta, il primo maggio, venti per cento
+pt | às 15h30, R$ 5,00 | às quinze e trinta, cinco reais
+nl | om 15.30 uur, 5 km | om vijftien uur dertig, vijf kilometer
+sv | kl. 15.30, 20 % | klockan femton och trettio, tjugo procent
+ru | в 2024 году, 5 км | в две тысячи двадцать четвёртом году, пять километров
+ru | 5-й этаж, и т. д. | пятый этаж, и так далее
+pl | w 2024 roku, 5 zł | w dwa tysiące dwudziestym czwartym roku, pięć złotych
+ko | 3시, 20살, 50% | 세 시, 스무 살, 오십 퍼센트
+ja | 3:30、50%、5km、¥100 | 三時三十分、五十パーセント、五キロメートル、百円
+th | 5 กม. | ห้ากิโลเมตร
+ar | أحمد 5 كم | احمد خمسة كيلومترات
+el | ΟΔΟΣ | οδός
+ro | ţară şi | țară și
+vi | 20% | hai mươi phần trăm
 """
 
 
@@ -130,6 +156,11 @@ def test_forms_of_other_languages_are_equal(language, text, heard):
         ("en", "in 2024", "in 2025", 1),
         ("en", "on 12/25/2020", "on December twenty-sixth twenty twenty", 1),
         ("zh", "我有3个", "我有四个", 1),
+        ("de", "um 15:30 Uhr", "um fünfzehn Uhr vierzig", 1),
+        ("de", "der 3. Mai", "der vierte Mai", 1),
+        ("fr", "5 km", "cinq mètres", 1),
+        ("es", "5,50 €", "cinco euros con sesenta", 1),
+        ("ko", "3시", "네 시", 1),
         ("hi", "प्राचीन किताब", "प्रचन कोताबे", 2),
         ("th", "น้ำท่วม", "นำทวม", 2),
         ("fr", "été", "ete", 1),
