@@ -41,7 +41,10 @@ class SpeechEvents(EventDecoder):
     last = DONE
 
     def _take(self, data: str) -> Iterator[Part]:
-        if data.strip() == END_MARK and self._done:
+        if data.strip() == END_MARK:
+            if not self._done:  # the end of other forms
+                self._unknown.refuse_if_all(heard=self._has_audio)
+                raise WireFailure("disconnected", f"the stream ends with {END_MARK}, without {DONE}")
             return
         event = parse_object(data, "an event of the stream")
         kind = event.get("type")

@@ -100,7 +100,8 @@ def test_samples_that_begin_like_a_header_are_all_there_at_the_end():
 FAILURES = [
     ([], "disconnected", "without speech.audio.done"),
     ([delta(b"ab")], "disconnected", "without speech.audio.done"),
-    ([delta(b"ab"), b"data: [DONE]\n\n"], "content_type", "is not JSON"),
+    ([delta(b"ab"), b"data: [DONE]\n\n"], "disconnected", "ends with [DONE], without speech.audio.done"),
+    ([b'data: {"object": "audio.speech.chunk"}\n\n', b"data: [DONE]\n\n"], "content_type", "'audio.speech.chunk' (1)"),
     ([delta(b"ab"), DONE, delta(b"cd")], "content_type", "after speech.audio.done"),
     ([delta(b"ab"), DONE, DONE], "content_type", "after speech.audio.done"),
     ([delta(b"ab"), event(type="speech.audio.error", error={"message": "boom"})], "in_band_error", "boom"),
