@@ -127,7 +127,7 @@ class Code(StrEnum):
         "client_lag_first",
         Blame.CLIENT,
         "first bytes waited up to {lag_ms:.1f} ms in the client before they were read ({percentile} over requests), "
-        "budget {budget_ms:g} ms",
+        "limit {budget_ms:.3g} ms: a tenth of TTFP, load.lag_budget_ms at most and a fifth of that at least",
         _BUSY,
     )
     TTFP_UNDER_BIAS = (

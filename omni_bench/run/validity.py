@@ -37,6 +37,8 @@ from omni_bench.records.recording import LoopLag
 from omni_bench.run.level_result import LevelResult
 from omni_bench.run.parity import AloneInterrupted
 
+FIRST_LAG_SHARE = 0.1
+"""Of TTFP, that may be the client's: a difference of a tenth is what people publish."""
 MCNEMAR_LIMIT = 0.01
 CORRUPTED_LIMIT = 2
 """This many utterances corrupted under load, and none alone, cannot be explained by errors of the judge.
@@ -142,12 +144,19 @@ def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[I
 
 
 def first_lag(summary: LevelSummary, budget_ms: float) -> InvalidReason | None:
-    """Why first bytes were read too late, by the highest percentile that the level reports of its TTFP."""
-    found = summary.first_lag_ms
-    names = [name for name in ("p99", "p95", "p90") if found is not None and getattr(found, name) is not None]
-    if not names or getattr(found, names[0]) <= budget_ms:
+    """Why first bytes were read too late, by the highest percentile that the level reports of its TTFP.
+
+    The limit is :data:`FIRST_LAG_SHARE` of that TTFP, but between a fifth and all of the budget.
+    """
+    found, ttfp = summary.first_lag_ms, summary.distributions.get("ttfp_ms")
+    name = next((one for one in ("p99", "p95", "p90") if found is not None and getattr(found, one) is not None), None)
+    if found is None or name is None:
         return None
-    return invalid(Code.CLIENT_LAG_FIRST, lag_ms=getattr(found, names[0]), percentile=names[0], budget_ms=budget_ms)
+    of_ttfp_ms = FIRST_LAG_SHARE * ((getattr(ttfp, name) if ttfp is not None else None) or math.inf)
+    lag_ms, limit_ms = getattr(found, name), min(budget_ms, max(budget_ms / 5, of_ttfp_ms))
+    if lag_ms <= limit_ms:
+        return None
+    return invalid(Code.CLIENT_LAG_FIRST, lag_ms=lag_ms, percentile=name, budget_ms=limit_ms)
 
 
 def under_bias(summary: LevelSummary) -> InvalidReason | None:

@@ -98,6 +98,25 @@ def test_first_bytes_that_waited_in_the_client():
 
 
 @pytest.mark.parametrize(
+    ("ttfp_ms", "lag_ms", "limit"),
+    [
+        (69, 12.9, "limit 6.9 ms"),
+        (129, 12.8, None),
+        (20, 4.9, None),
+        (20, 5.1, "limit 5 ms"),
+        (900, 25.1, "limit 25 ms"),
+    ],
+)
+def test_first_bytes_may_wait_for_a_tenth_of_ttfp(ttfp_ms, lag_ms, limit):
+    """A burst at c = 64 whose first bytes were read 12.9 ms late was valid while the budget held."""
+    late = [replace(runs.timeline(f"r{i}", ttfp_ms=ttfp_ms), first_lag_ns=round(lag_ms * 1e6)) for i in range(16)]
+    lag = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=40.0, samples=5000)
+    assert [reason.split(", ")[1].split(":")[0] for reason in judged(late, lag=lag, lag_budget_ms=25.0)] == (
+        [limit] if limit else []
+    )
+
+
+@pytest.mark.parametrize(
     ("cpu", "code", "says"),
     [
         (None, Code.CLIENT_LAG, "lagged 30.0 ms"),
