@@ -19,7 +19,7 @@ from omni_bench.compare.stats.pairs import smallest_detectable_change
 from omni_bench.compare.stats.verdicts import ALPHA, StudyPlan
 from omni_bench.selftest.matrix import rate_interval
 
-EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15)
+EFFECTS = (0.0, 0.03, 0.05, 0.08, 0.15, 0.30, -0.08)
 RUN_CVS = (0.01, 0.02, 0.03, 0.05)
 TAILS = (
     {},
@@ -47,15 +47,22 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     started = time.monotonic()
-    cells = [
-        simulate(World(effect=effect, run_cv=run_cv), arguments.studies, seed=arguments.seed + number)
-        for number, (run_cv, effect) in enumerate((run_cv, effect) for run_cv in RUN_CVS for effect in EFFECTS)
-    ]
+    cells, before, heavy = (
+        [
+            simulate(World(effect=effect, run_cv=run_cv, heavy=heavy), arguments.studies, seed=seed + number, plan=plan)
+            for number, (run_cv, effect) in enumerate((run_cv, effect) for run_cv in RUN_CVS for effect in EFFECTS)
+        ]
+        for plan, heavy, seed in (
+            (StudyPlan(), False, arguments.seed),
+            (StudyPlan(early=False), False, arguments.seed),
+            (StudyPlan(), True, arguments.seed + 300),
+        )
+    )
     single = [
         simulate(World(effect=effect, run_cv=0.02), arguments.studies, seed=arguments.seed + 100 + number, plan=plan)
         for number, (plan, effect) in enumerate(
             (plan, effect)
-            for plan in (StudyPlan(3, None), StudyPlan(5, None), StudyPlan(8, None))
+            for plan in (StudyPlan(pairs, None, early=False) for pairs in (3, 5, 8))
             for effect in (0.0, 0.08)
         )
     ]
@@ -63,16 +70,26 @@ def main() -> int:
         simulate(World(effect=0.0, run_cv=0.02, **world), arguments.studies, seed=arguments.seed + 200 + number)
         for number, world in enumerate(TAILS)
     ]
-    arguments.out.write_text(render(cells, single, tails, arguments.studies, arguments.seed), encoding="utf-8")
+    arguments.out.write_text(
+        render((cells, before, heavy), single, tails, arguments.studies, arguments.seed), encoding="utf-8"
+    )
     print(
-        f"{arguments.out}: {len(cells) + len(single) + len(tails)} cells, {time.monotonic() - started:.0f} s",
+        f"{arguments.out}: {3 * len(cells) + len(single) + len(tails)} cells, {time.monotonic() - started:.0f} s",
         file=sys.stderr,
     )
     return 0
 
 
-def render(cells: list[Rates], single: list[Rates], tails: list[Rates], studies: int, seed: int) -> str:
-    """The report as markdown."""
+def render(
+    whole: tuple[list[Rates], list[Rates], list[Rates]],
+    single: list[Rates],
+    tails: list[Rates],
+    studies: int,
+    seed: int,
+) -> str:
+    """The report as markdown. ``whole``: studies as they are by default, with looks=off, and with heavy tails."""
+    cells, before, heavy = whole
+    falsely = max((cell.regression for cell in (*cells, *heavy) if cell.world.effect == 0), default=0)
     world = replace(cells[0].world, effect=0.0)
     command = "python -m benchmarks.ab_simulation"
     changed = [f"--studies {studies}"] * (studies != 1000) + [f"--seed {seed}"] * (seed != SEED)
@@ -81,10 +98,12 @@ def render(cells: list[Rates], single: list[Rates], tails: list[Rates], studies:
     return f"""# Simulated A/B studies: how often the procedure is right
 
 {studies:,} studies a row with a known truth, through the code that judges real runs
-(`omni_bench/compare/stats/verdicts.py`): 5 pairs of runs in ABBA order, extended once to 8 where the first look was
-inconclusive, one-sided error 0.025 a look, Holm over TTFP, RTF, audio/s, the TTFP tail (the mean of the
-slowest tenth) and the share of requests that stall. "slower" is the true effect on every
-time; a row with 0 % is an A/A study, in which every REGRESSION is false.
+(`omni_bench/compare/stats/verdicts.py`): pairs of runs in ABBA order, with looks at {_looks(StudyPlan())} pairs that
+spend an error of 5 % together (`omni_bench/compare/stats/looks.py`), Holm over TTFP, RTF, audio/s, the TTFP tail (the
+mean of the slowest tenth) and the share of requests that stall. A study stops at the first look that can tell,
+and before 5 pairs only for a change. "slower" is the true effect on every time (negative: faster); a row with 0 %
+is an A/A study, in which every REGRESSION is false. At most {_rate(falsely, studies)} of the studies of such a row
+({_interval(falsely, studies)}) end as one, heavy tails included.
 
 At a run CV of 2 %: {_rate(null.regression, studies)} of the A/A studies end as a false REGRESSION
 (95 % interval {_interval(null.regression, studies)}; the limit is 5 %), and a slowdown of 8 % is found in
@@ -96,6 +115,19 @@ A true slowdown of 3 % lies on the threshold itself (the estimate must be worse 
 medians is beyond it more often than not; below 5 % a study may truthfully end as NO REGRESSION, which says only that
 a loss of 5 % is excluded. What a study of 5 pairs can find at a given run CV (power 0.8, one-sided 0.05):
 {_detectable()}.
+
+## What the early looks change
+
+The same with `looks=off`: looks at {_looks(StudyPlan(early=False))} pairs that share the error equally.
+
+{_change_table(before, cells)}
+
+## Heavy tails
+
+Run effects by Student's t with three degrees of freedom, of the same CV: most runs are closer to each other, and a
+few are far away.
+
+{_table(heavy)}
 
 ## One look, no extension, run CV 2 %
 
@@ -125,6 +157,26 @@ not all. Prompts (CV {100 * world.prompt_cv:g} %) are the same in both arms, req
 """
 
 
+def _looks(plan: StudyPlan) -> str:
+    *first, last = plan.looks
+    return f"{', '.join(map(str, first))} and {last}"
+
+
+def _change_table(before: list[Rates], after: list[Rates]) -> str:
+    headers = ("run CV", "slower", "looks=off", "now", "IMPROVEMENT, off", "now", "pairs, off", "now")
+    rows = [
+        [
+            f"{100 * new.world.run_cv:g} %",
+            f"{100 * new.world.effect:g} %",
+            *(_rate(count, new.studies) for count in (old.regression, new.regression)),
+            *(_rate(count, new.studies) for count in (old.improvement, new.improvement)),
+            *(f"{one.mean_pairs:.2f}" for one in (old, new)),
+        ]
+        for old, new in zip(before, after, strict=True)
+    ]
+    return tabulate(rows, headers, tablefmt="pipe", disable_numparse=True, colalign=["right"] * len(headers))
+
+
 def _table(cells: list[Rates]) -> str:
     headers = (
         "run CV",
@@ -134,7 +186,7 @@ def _table(cells: list[Rates]) -> str:
         "IMPROVEMENT",
         "NO REGRESSION",
         "INCONCLUSIVE",
-        "8 pairs",
+        "pairs",
     )
     rows = [
         [
@@ -143,7 +195,7 @@ def _table(cells: list[Rates]) -> str:
             _rate(cell.regression, cell.studies),
             _interval(cell.regression, cell.studies),
             *(_rate(count, cell.studies) for count in (cell.improvement, cell.no_regression, cell.inconclusive)),
-            _rate(cell.extended, cell.studies),
+            f"{cell.mean_pairs:.2f}",
         ]
         for cell in cells
     ]
@@ -176,7 +228,7 @@ def _tail_table(cells: list[Rates]) -> str:
         "95 % interval",
         "NO REGRESSION",
         "INCONCLUSIVE",
-        "8 pairs",
+        "pairs",
     )
     rows = [
         [
@@ -186,7 +238,8 @@ def _tail_table(cells: list[Rates]) -> str:
             " → ".join(f"{100 * share:g} %" for share in cell.world.stalled),
             _rate(cell.regression, cell.studies),
             _interval(cell.regression, cell.studies),
-            *(_rate(count, cell.studies) for count in (cell.no_regression, cell.inconclusive, cell.extended)),
+            *(_rate(count, cell.studies) for count in (cell.no_regression, cell.inconclusive)),
+            f"{cell.mean_pairs:.2f}",
         ]
         for cell in cells
     ]

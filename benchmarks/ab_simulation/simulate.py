@@ -9,7 +9,7 @@ shared by all its levels and requests; prompts are the same in both arms; the dr
 over the time slots, so that it is nearly, but not wholly, the same within a pair. The metrics are
 those of a run: median TTFP, median RTF, audio/s, the tail of TTFP and the share of requests that stall. Then the
 procedure itself (:mod:`omni_bench.compare.stats.verdicts`)
-looks at 5 pairs, and at 8 where it was inconclusive.
+looks at 3 pairs, at 5 and at 8, until it can tell.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omni_bench.compare.stats.looks import Look
 from omni_bench.compare.stats.verdicts import (
     VERDICTS,
     StudyPlan,
@@ -36,6 +37,7 @@ FIGURES = ("ttfp_ms", "rtf", "audio_per_s", "ttfp_tail_ms", "stalled")
 
 SIGNS = tuple(worse_sign(METRICS[name].better) for name in FIGURES)
 LIMITS = limits_of(FIGURES)
+HEAVY_DEGREES = 3
 BATCH = 100  # studies at a time, to bound memory
 
 
@@ -48,7 +50,8 @@ class World:
     ``drift_memory``: spread of the machine's drift and its correlation from one run to the next.
     ``levels``, ``requests``: of a run. ``prompt_cv``, ``request_cv``: between prompts, and between
     repetitions of one request. ``late``: share of the requests of after that are late by chance, by ``late_by`` of the
-    usual TTFP; ``stalled``: shares of requests that stall in before and after.
+    usual TTFP; ``stalled``: shares of requests that stall in before and after. ``heavy``: run effects by Student's t
+    with three degrees of freedom instead of normal ones, of the same CV.
     """
 
     effect: float
@@ -63,11 +66,12 @@ class World:
     late: float = 0.0
     late_by: float = 0.45
     stalled: tuple[float, float] = (0.0, 0.0)
+    heavy: bool = False
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How ``studies`` simulated studies ended; counts. ``extended``: those that went on to more pairs."""
+    """How ``studies`` simulated studies ended; counts. ``pairs``: (pairs, studies that ended at so many)."""
 
     world: World
     studies: int
@@ -75,22 +79,27 @@ class Rates:
     improvement: int
     no_regression: int
     inconclusive: int
-    extended: int
+    pairs: tuple[tuple[int, int], ...]
+
+    @property
+    def mean_pairs(self) -> float:
+        """Pairs that a study took."""
+        return sum(pairs * count for pairs, count in self.pairs) / self.studies
 
 
 def simulate(world: World, studies: int, *, seed: int, plan: StudyPlan | None = None) -> Rates:
     """Run ``studies`` whole studies; the same ``seed`` gives the same studies."""
     plan = plan or StudyPlan()
     rng = np.random.default_rng(seed)
-    most = plan.extended or plan.pairs
-    codes, extended = [], 0
+    counts, ended = np.zeros(len(VERDICTS), dtype=int), dict.fromkeys(plan.looks, 0)
     for start in range(0, studies, BATCH):
-        changes = simulated_changes(world, min(BATCH, studies - start), most, rng)
-        first = look(changes[:, : plan.pairs], plan.alpha)
-        goes_on = (first == VERDICTS.index(Verdict.INCONCLUSIVE)) & (plan.extended is not None)
-        extended += int(goes_on.sum())
-        codes.append(np.where(goes_on, look(changes, plan.alpha), first))
-    counts = np.bincount(np.concatenate(codes), minlength=len(VERDICTS))
+        left = simulated_changes(world, min(BATCH, studies - start), plan.looks[-1], rng)
+        for pairs in plan.looks:
+            codes = verdict_codes(left[:, :pairs], plan.look(pairs))
+            stops = ~np.isin(codes, [code for code, one in enumerate(VERDICTS) if plan.goes_on(pairs, one)])
+            counts += np.bincount(codes[stops], minlength=len(VERDICTS))
+            ended[pairs] += int(stops.sum())
+            left = left[~stops]
     by_verdict = {verdict: int(counts[code]) for code, verdict in enumerate(VERDICTS)}
     return Rates(
         world=world,
@@ -99,22 +108,24 @@ def simulate(world: World, studies: int, *, seed: int, plan: StudyPlan | None = 
         improvement=by_verdict[Verdict.IMPROVEMENT],
         no_regression=by_verdict[Verdict.NO_REGRESSION],
         inconclusive=by_verdict[Verdict.INCONCLUSIVE],
-        extended=extended,
+        pairs=tuple(ended.items()),
     )
 
 
-def look(changes: np.ndarray, alpha: float) -> np.ndarray:
-    """The overall code of each study after the pairs in ``changes`` [studies, pairs, primaries] of ln(after/before)."""
+def verdict_codes(changes: np.ndarray, look: Look) -> np.ndarray:
+    """The overall code of each study at a look, from ``changes`` [studies, pairs, primaries]."""
     return overall_code(
-        decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), changes.shape[1], SIGNS, alpha, LIMITS)
+        decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), changes.shape[1], SIGNS, LIMITS, look)
     )
 
 
 def simulated_changes(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
-    """ln(after/before) of each pair, averaged over levels: [studies, pairs, primaries] in the order of FIGURES."""
+    """ln(after/before) of each pair, averaged over levels: [studies, pairs, primaries] in the order of FIGURES.
+
+    Of the share that stalls: after − before.
+    """
     runs = (studies, pairs, 2)  # the last axis: before, after
-    shared = rng.standard_normal(runs)
-    own = rng.standard_normal(runs)
+    shared, own = _run_effects(world, runs, rng), _run_effects(world, runs, rng)
     mixed = world.ttfp_correlation * shared + math.sqrt(1 - world.ttfp_correlation**2) * own
     machine = _drift(world, studies, pairs, rng) + np.array([0.0, math.log1p(world.effect)])
     speed = machine + log_sd(world.run_cv) * shared
@@ -134,13 +145,19 @@ def simulated_changes(world: World, studies: int, pairs: int, rng: np.random.Gen
     stalls = rng.binomial(world.requests, np.array(world.stalled)[:, None], ttfp.shape) / world.requests
     figures = np.stack([ttfp, rtf, audio_per_s, tail, stalls], axis=-1)  # [studies, pairs, arms, levels, primaries]
     changes = figures[:, :, 1] - figures[:, :, 0]
-    changes[..., -1] = np.log1p(np.maximum(changes[..., -1], -0.99))  # points_effect
     return changes.mean(axis=2)
 
 
 def log_sd(cv: float) -> float:
     """The standard deviation of the logarithm of a log-normal variable with this coefficient of variation."""
     return math.sqrt(math.log1p(cv**2))
+
+
+def _run_effects(world: World, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Of mean 0 and variance 1."""
+    if world.heavy:
+        return rng.standard_t(HEAVY_DEGREES, size) / math.sqrt(HEAVY_DEGREES / (HEAVY_DEGREES - 2))
+    return rng.standard_normal(size)
 
 
 def _requests(world: World, studies: int, pairs: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from omni_bench.compare.result import AND, Accuracy, HeardPair, LevelAccuracy, common_rate
 from omni_bench.compare.stats.accuracy import compare_flags, wer_difference
 from omni_bench.compare.stats.length_guard import UtteranceKey
+from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.views import RequestView, RunView
 
 ACCURACY_ALPHA = 0.05
@@ -46,10 +47,10 @@ def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels
     )
 
 
-def flags_rose(accuracy: Accuracy) -> bool:
-    """Whether significantly more utterances are corrupted after: exact McNemar, two-sided at 0.05."""
+def flags_rose(accuracy: Accuracy, look: Look = ONE_LOOK) -> bool:
+    """Whether significantly more utterances are corrupted after: exact McNemar, two-sided at 0.05 over all looks."""
     flags = accuracy.flags
-    return flags is not None and flags.worse > flags.better and flags.p < ACCURACY_ALPHA
+    return flags is not None and flags.worse > flags.better and flags.p < look.level(ACCURACY_ALPHA)
 
 
 def hard_failures(accuracy: Accuracy, runs: int) -> list[str]:

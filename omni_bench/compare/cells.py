@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from omni_bench.compare.result import Cell, Mark, PairChange, Percentiles
 from omni_bench.compare.stats.length_guard import LengthGuard
 from omni_bench.compare.stats.pairs import (
     apart,
+    as_change,
     averaged_over_levels,
     common_levels,
     intercept_effect,
@@ -20,7 +20,6 @@ from omni_bench.compare.stats.pairs import (
     one_sided_p,
     paired_effect,
     points_effect,
-    t_interval,
 )
 from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, LOSS_LIMIT, benjamini_hochberg, worse_sign
 from omni_bench.compare.views import RunView
@@ -60,7 +59,7 @@ def _any(pairs: Sequence[Pair], metric: str) -> bool:
 
 
 def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -> list[dict[Level, float | None]]:
-    """ln(after/before) of each pair at each level; None where a value is missing or allows no ratio."""
+    """ln(after/before) of each pair at each level (of a share after − before); None where there is none."""
     return [{level: _effect(pair, metric, level) for level in levels} for pair in pairs]
 
 
@@ -104,9 +103,8 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
     if not both:
         before, after = (_mean([_values(pair, metric, level)[side] for pair in pairs]) for side in (0, 1))
         return Cell(metric, level, 0, before, after, None, None, None, None, Mark.MISSING)
-    effect = paired_effect([one for one, _, _ in both])
+    effect = paired_effect([one for one, _, _ in both], points=METRICS[metric].points)
     average = statistics.fmean if METRICS[metric].as_share else statistics.geometric_mean
-    bounds = t_interval(effect, 1 - 2 * alpha)
     p = None
     if effect.sd is not None:
         p_above, p_below = one_sided_p(np.array([effect.mean, -effect.mean]), np.array([effect.sd] * 2), effect.pairs)
@@ -119,7 +117,7 @@ def _cell(pairs: Sequence[Pair], metric: str, level: Level, alpha: float) -> Cel
         before=average([before for _, before, _ in both]),
         after=average([after for _, _, after in both]),
         change=effect.change,
-        interval=None if bounds is None else (math.expm1(bounds[0]), math.expm1(bounds[1])),
+        interval=effect.interval(1 - 2 * alpha),
         p=p,
         p_adjusted=None,
         mark=Mark.NOTHING,
@@ -163,7 +161,8 @@ def pair_changes(
                 average = statistics.fmean if METRICS[metric].points else statistics.geometric_mean
                 values = tuple(average(side) for side in sides)  # type: ignore[assignment,type-var]
             better = worse_sign(METRICS[metric].better) * log < 0
-            found.append(PairChange(numbers[index], metric, *values, math.expm1(log), better, index == far))
+            change = as_change(log, points=METRICS[metric].points)
+            found.append(PairChange(numbers[index], metric, *values, change, better, index == far))
     return tuple(found)
 
 

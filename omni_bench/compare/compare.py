@@ -25,8 +25,9 @@ from omni_bench.compare.result import (
     ComparisonOutcome,
 )
 from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
+from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
-from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
 from omni_bench.compare.views import OMNI_BENCH, RunView
 from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
@@ -38,31 +39,32 @@ GPU_REQUESTS, GPU_REQUESTS_PER_SLOT = 64, 16
 
 
 def compare_runs(
-    before: Sequence[RunView], after: Sequence[RunView], *, force: bool = False, alpha: float = ALPHA
+    before: Sequence[RunView], after: Sequence[RunView], *, force: bool = False, look: Look = ONE_LOOK
 ) -> Comparison:
     """Compare run i of ``before`` with run i of ``after``, for all i.
 
-    ``alpha``: the one-sided error of this look, 0.05 for a study that looks once, 0.025 for one that may be
-    extended (:class:`.stats.verdicts.StudyPlan`). Pairs with an invalid run are left out of the performance figures;
+    ``look``: which of a study that looks several times (:class:`.stats.verdicts.StudyPlan`). Pairs with an invalid run
+    are left out of the performance figures;
     a valid before with an invalid after never ends as "no regression" or "improvement". Raises ComparabilityError as
     :func:`omni_bench.compare.keys.check_comparable`.
     """
+    alpha = look.bound
     forced = check_comparable(before, after, force=force)
     pairs: list[Pair] = list(zip(before, after, strict=True))
     used = tuple(i for i, pair in enumerate(pairs) if not any(run.invalid for run in pair))
     shown = [pairs[i] for i in used] or pairs
     levels = common_concurrencies(before, after)
-    advisory = _advisory(before, after, len(used), forced)
+    advisory = _advisory(before, after, len(used), forced, look)
     gives_verdicts = WITHOUT_VERDICT.isdisjoint(advisory)
     guard = _guard(shown, levels)
     judged = primary_metrics(audio=False, text=True) if is_text_alone(shown) else guard.primaries
     effects = {name: level_effects(shown, name, levels) for name in judged}
-    primaries = judge({name: averaged_over_levels(found) for name, found in effects.items()}, alpha=alpha)
+    primaries = judge({name: averaged_over_levels(found) for name, found in effects.items()}, look)
     if not (gives_verdicts and used):
         primaries = tuple(_without_verdict(primary) for primary in primaries)
     accuracy = compare_accuracy(before, after, levels)
     failures = hard_failures(accuracy, len(after))
-    worse = flags_rose(accuracy)
+    worse = flags_rose(accuracy, look)
     broken = breakages(before, after)
     outcome = _outcome(pairs, used, gives_verdicts, primaries, failures, worse, broken)
     if outcome is ComparisonOutcome.AFTER_BROKEN:
@@ -74,6 +76,7 @@ def compare_runs(
         pairs=len(pairs),
         used=used,
         alpha=alpha,
+        look=look if look.pairs == len(used) else None,
         levels=levels,
         requests=tuple((level, _fewest_requests(pairs, level)) for level in levels),
         hardware=_of_both(before, after, "hardware"),
@@ -123,14 +126,15 @@ def breakages(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[Brea
 
 
 def _advisory(
-    before: Sequence[RunView], after: Sequence[RunView], used: int, forced: Sequence[Difference]
+    before: Sequence[RunView], after: Sequence[RunView], used: int, forced: Sequence[Difference], look: Look
 ) -> dict[Advisory, str]:
     found = {}
     if len(before) == 1:
         found[Advisory.SINGLE_RUNS] = "single runs"
     if any(run.kind != OMNI_BENCH for run in (*before, *after)):
         found[Advisory.NO_REQUESTS] = "no per-request data"
-    if len(before) > 1 and 0 < used < FULL_PAIRS:
+    early = look.pairs == used and look.at[-1] >= FULL_PAIRS
+    if len(before) > 1 and 0 < used < FULL_PAIRS and not early:
         found[Advisory.FEW_PAIRS] = f"{used} pair{'' if used == 1 else 's'}, {FULL_PAIRS} are needed"
     if forced:
         found[Advisory.OTHER_KEYS] = "comparability keys differ"

@@ -16,7 +16,7 @@ from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.errors import StoreError, shorten
 from omni_bench.records.level import level_fields
 
-COMPARE_SCHEMA_VERSION = "2.0"
+COMPARE_SCHEMA_VERSION = "2.1"
 _MAX_LISTED = 5
 
 
@@ -41,7 +41,7 @@ def validate_comparison(document: Mapping[str, Any]) -> None:
 
 def to_document(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain types, checked against its schema. Missing is null; changes and rates are fractions."""
-    guard = comparison.guard
+    guard, look = comparison.guard, comparison.look
     document = {
         "schema_version": COMPARE_SCHEMA_VERSION,
         "outcome": str(comparison.outcome),
@@ -52,6 +52,9 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "pairs": comparison.pairs,
         "used_pairs": [index + 1 for index in comparison.used],
         "alpha": comparison.alpha,
+        "look": None
+        if look is None
+        else {"number": look.number, "of": len(look.at), "pairs": look.pairs, "planned": list(look.at)},
         "levels": [{**level_fields(level), "requests": count} for level, count in comparison.requests],
         "hardware": comparison.hardware,
         "prompts": comparison.prompts,

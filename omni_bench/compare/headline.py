@@ -80,6 +80,9 @@ def remarks(comparison: Comparison) -> list[str]:
         found.append(SPEED_IS_NOT_JUDGED)
     elif words := words_line(comparison):
         found.append(words)
+    look = comparison.look
+    if look is not None and not look.is_last:
+        found.append(f"Stopped at look {look.number} of {len(look.at)} ({look.pairs} pairs).")
     if comparison.advisory and comparison.judges_speed and comparison.outcome is not ComparisonOutcome.ADVISORY:
         found.append(f"Advisory: {'; '.join(comparison.advisory.values())}.")
     return found

@@ -20,6 +20,7 @@ from omni_bench.compare.rows import (
     percentile_table,
     primary_row,
 )
+from omni_bench.compare.stats.looks import Look
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, TAIL_LOSS_LIMIT, TAIL_MIN_CHANGE, PrimaryVerdict
 from omni_bench.errors import shorten
 from omni_bench.foreign_text import code_block, code_span, escape_markdown
@@ -267,13 +268,14 @@ def _table(comparison: Comparison) -> str:
 
 
 def _notes(comparison: Comparison) -> str:
-    level = f"{100 * (1 - 2 * comparison.alpha):g} %"
+    level = f"{100 * (1 - 2 * comparison.alpha):.3g} %"
     notes = []
     if comparison.gives_verdicts and comparison.judges_speed:
         notes.append(
             f"Rows in bold are the verdicts: the mean of ln(after/before) over levels, and its {level} t interval over "
-            f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of {100 * (1 - comparison.alpha):g} "
-            "%; REGRESSION needs one that excludes 0 (Holm over the primaries) and a change worse than 3 %, "
+            f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of "
+            f"{100 * (1 - comparison.alpha):.3g} %; REGRESSION needs one that excludes 0 (Holm over the primaries) "
+            "and a change worse than 3 %, "
             "NO REGRESSION one that excludes a loss of 5 %. Detectable: the change that these pairs find with a power "
             f"of 0.8, as a slowdown. Limits of a tail: {100 * TAIL_MIN_CHANGE:g} and {100 * TAIL_LOSS_LIMIT:g} %; "
             "a share of requests changes by percentage points. "
@@ -281,6 +283,8 @@ def _notes(comparison: Comparison) -> str:
             "after: the geometric mean over the runs of each run's figure; percentiles in the details are arithmetic "
             "means over the runs, which are a little larger."
         )
+        if comparison.look is not None and len(comparison.look.at) > 1:
+            notes.append(_look_note(comparison.look))
     elif Advisory.SINGLE_RUNS in comparison.advisory:
         notes.append(
             "One run a side: runs of the same server differ too, by an amount that only more runs show. `omni-bench "
@@ -291,6 +295,15 @@ def _notes(comparison: Comparison) -> str:
     if any(cell.mark is Mark.LENGTH_GUARD for cell in comparison.cells):
         notes.append("length guard: not judged, as the audio is not equally long in both.")
     return "\n\n".join([*notes, *(escape_markdown(note) for note in comparison.notes)])
+
+
+def _look_note(look: Look) -> str:
+    planned = ", ".join(map(str, look.at))
+    early = "" if look.is_last else " A study that stops early tends to show more of a change than there is."
+    return (
+        f"Look {look.number} of {len(look.at)}, at {look.pairs} pairs (planned at {planned}): all looks together spend "
+        f"an error of 5 %. Intervals, their level and what is detectable are those of this look.{early}"
+    )
 
 
 def _reproduce(comparison: Comparison, command: Sequence[str]) -> str | None:

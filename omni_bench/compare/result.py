@@ -9,6 +9,7 @@ from enum import StrEnum
 from omni_bench.compare.keys import Difference
 from omni_bench.compare.stats.accuracy import FlagComparison, WerDifference
 from omni_bench.compare.stats.length_guard import LengthGuard
+from omni_bench.compare.stats.looks import Look
 from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.records.level import Level
 
@@ -79,7 +80,8 @@ class Cell:
     """One metric at one level over the pairs that have both values.
 
     ``before``, ``after``: geometric means over the runs (of an intercept: arithmetic means). ``change`` and
-    ``interval`` (two-sided, 1 − 2 · alpha) are fractions of before; of an intercept, of the median E2EL of before.
+    ``interval`` (two-sided, 1 − 2 · alpha) are fractions of before; of an intercept, of the median E2EL of before; of a
+    share of requests, differences.
     ``p`` is two-sided, ``p_adjusted`` after Benjamini–Hochberg over all cells; None with fewer than two pairs.
     ``better_pairs``: of the pairs, those in which after is the better one.
     """
@@ -125,7 +127,8 @@ class LevelAccuracy:
 @dataclass(frozen=True)
 class PairChange:
     """One primary in pair ``pair`` (from 1, as given). ``before``, ``after``: geometric means over the common levels,
-    None where that means nothing (an intercept); ``change``: their ratio − 1. ``stands_apart``: far from all others.
+    None where that means nothing (an intercept); ``change``: their ratio − 1, of a share their difference.
+    ``stands_apart``: far from all others.
     """
 
     pair: int
@@ -200,8 +203,9 @@ class Accuracy:
 class Comparison:
     """The whole comparison.
 
-    ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided error of this
-    look. ``advisory``: why the outcome is not binding, in words. ``forced``: keys that differ all the same.
+    ``pairs``: as given; ``used``: indices of those whose runs are both valid. ``alpha``: one-sided level of the bounds
+    of intervals at this look. ``look``: of a study, None outside of one and between its looks. ``advisory``: why the
+    outcome is not binding, in words. ``forced``: keys that differ all the same.
     ``settings``, ``versions``: what was compared. ``invalid``: why runs are not valid. ``failures``: what fails
     whatever the speed. ``accuracy_worse``: corruption flags rose significantly. ``broken``: what is wrong with after
     alone, empty unless that is the outcome. ``pair_changes``: the primaries pair by pair. ``worst``: what after says
@@ -214,6 +218,7 @@ class Comparison:
     pairs: int
     used: tuple[int, ...]
     alpha: float
+    look: Look | None
     levels: tuple[Level, ...]
     requests: tuple[tuple[int, int], ...]
     hardware: str | None

@@ -11,32 +11,32 @@ from omni_bench.compare.ab.state import StudyState
 from omni_bench.compare.headline import says_nothing
 from omni_bench.compare.markdown import primary_line
 from omni_bench.compare.result import Comparison
-from omni_bench.compare.stats.verdicts import FULL_PAIRS
+from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS
 
 
 def opening(state: StudyState, pace: Pace) -> list[str]:
     """What is about to happen, line by line, and how long it will take."""
     plan = state.plan
-    extended = f", extended once to {plan.extended} if inconclusive" if plan.extended is not None else ""
-    advisory = f" (advisory: fewer than {FULL_PAIRS})" if plan.pairs < FULL_PAIRS else ""
-    pairs = f"{plan.pairs} pair{'s' if plan.pairs > 1 else ''}"
-    lines = [f"{pairs}{advisory}{extended}; ABBA from {state.start} (seed={state.seed})"]
+    *earlier, last = plan.looks
+    pairs = f"{', '.join(map(str, earlier))}{' or ' if earlier else ''}{last} pair{'s' if last > 1 else ''}"
+    until = ", until a look can tell" if earlier else ""
+    advisory = f" (advisory: fewer than {FULL_PAIRS})" if last < FULL_PAIRS else ""
+    lines = [f"{pairs}{until}{advisory}; ABBA from {state.start} (seed={state.seed})"]
     lines.append(_estimate(state, pace))
     lines += [f"{arm.name:>6}: {arm.title}" for arm in state.arms]
     return lines + [note for note in (_no_fresh_server(state.arms), _same(state.arms)) if note]
 
 
 def _estimate(state: StudyState, pace: Pace) -> str:
-    """``10 runs (16 if extended), about 9 min (14 min)``."""
+    """``6 to 16 runs, about 9 min to about 24 min``."""
     done = sum(one.state is RunState.DONE for one in state.records)
-    runs = 2 * state.plan.pairs - done
-    most = None if state.plan.extended is None else 2 * state.plan.extended - done
-    text = f"{runs} run{'' if runs == 1 else 's'}" + (f" ({most} if extended)" if most else "")
-    left_s = pace.left_s(runs)
-    if left_s is None:
-        return f"{text}; how long they take is known after the first"
-    longest_s = pace.left_s(most) if most else None
-    return f"{text}, {about(left_s)}" + (f" (extended {about(longest_s)})" if longest_s is not None else "")
+    runs = [left for pairs in state.plan.looks if (left := 2 * pairs - done) > 0]
+    if not runs:
+        return "no run is left"
+    ends = list(dict.fromkeys((runs[0], runs[-1])))
+    text = f"{' to '.join(map(str, ends))} run{'' if ends == [1] else 's'}"
+    times = [about(left_s) for one in ends if (left_s := pace.left_s(one)) is not None]
+    return f"{text}, {' to '.join(times)}" if times else f"{text}; how long they take is known after the first"
 
 
 def run_line(record: RunRecord, wanted: int) -> str:
@@ -70,7 +70,7 @@ def study_notes(state: StudyState) -> tuple[str, ...]:
         asked = ", then to ".join(str(pairs) for pairs in (*state.extended_from[1:], state.plan.pairs))
         notes.append(
             f"Extended on request from {state.extended_from[0]} to {asked} pairs, after the result was seen: this look "
-            f"is at a one-sided error of {state.plan.alpha:.3g}."
+            f"spends a one-sided error of {ALPHA / (state.plan.earlier_looks + 1):.3g} beside the 0.05 of those before."
         )
     if state.resumed:
         listed = ", ".join(str(number) for number in state.resumed)

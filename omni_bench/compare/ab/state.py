@@ -19,7 +19,7 @@ from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 
 STATE_NAME, RUNS = STUDY_NAME, "runs"
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class StudyState:
                 command=tuple(document["command"]),
                 started_utc=document["started_utc"],
                 harness=document["harness"],
-                plan=StudyPlan(**document["plan"]),
+                plan=StudyPlan(**{"early": False, **document["plan"]}),  # none in schema 1.1
                 seed=document["seed"],
                 start=document["start"],
                 arms=tuple(StudyArm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]

@@ -111,8 +111,8 @@ class Study:
             if comparison is not None and len(pairs) > shown:
                 shown = len(pairs)
                 self._show(comparison, shown)
-                if shown == self.state.plan.pairs < wanted:
-                    self._say(f"inconclusive after {shown} pairs: extended once, to {wanted}")
+                if shown in self.state.plan.looks and shown < wanted:
+                    self._say(f"no verdict after {shown} pairs: on to {wanted}")
             step = next_step(self.state.records, wanted, self.state.start)
             if isinstance(step, Step):
                 self._run(step, wanted)
@@ -189,7 +189,7 @@ class Study:
 
     def _compare(self, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> Comparison:
         before, after = self._arms(pairs)
-        return compare_runs(before, after, alpha=self.state.plan.alpha)
+        return compare_runs(before, after, look=self.state.plan.look(len(pairs)))
 
     def _arms(self, pairs: Sequence[tuple[RunRecord, RunRecord]]) -> tuple[list[RunView], list[RunView]]:
         return [self._view(first) for first, _ in pairs], [self._view(second) for _, second in pairs]

@@ -14,7 +14,7 @@ from omni_bench.run.config.compose import group_options
 
 EXTENDED = 8
 MAX_PAIRS = 100
-OFF = "off"
+ON, OFF = "on", "off"
 GIT, WHEEL = "git:", ".whl"
 _SHORT = {"command": "target.command", "health_path": "target.health_path"}
 """Keys of an arm that need no group: ``before.command=...``."""
@@ -53,7 +53,7 @@ def read_words(words: Sequence[str]) -> StudyWords:
         arm, dot, rest = key.partition(".")
         if arm in ARMS and equals and (rest or not dot):
             of_arms[arm].append((rest, value))
-        elif key in ("pairs", "seed", "extend") and equals:
+        elif key in ("pairs", "seed", "extend", "looks") and equals:
             settings[key] = value
         elif key == "output.root":
             raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
@@ -86,16 +86,20 @@ def more_pairs(words: Sequence[str]) -> int | None:
 
 def _plan(settings: dict[str, str]) -> StudyPlan:
     """``pairs`` and what they are extended to: 8 for a full study, none for a quick advisory one or a long one."""
+    looks = settings.get("looks", ON)
+    if looks not in (ON, OFF):
+        raise ConfigError(f"looks={looks}: {ON} or {OFF}")
     pairs = _whole("pairs", settings.get("pairs", str(FULL_PAIRS)), 1, MAX_PAIRS)
+    early = looks == ON
     text = settings.get("extend")
     if text is None:
-        return StudyPlan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None)
+        return StudyPlan(pairs, EXTENDED if FULL_PAIRS <= pairs < EXTENDED else None, early=early)
     if text == OFF:
-        return StudyPlan(pairs, None)
+        return StudyPlan(pairs, None, early=early)
     extended = _whole("extend", text, 0, MAX_PAIRS, f", or {OFF}")
     if extended <= pairs:
         raise ConfigError(f"extend={text}: more than pairs={pairs}, or {OFF}")
-    return StudyPlan(pairs, extended)
+    return StudyPlan(pairs, extended, early=early)
 
 
 def _arm(name: str, words: Sequence[tuple[str, str]]) -> ArmWords:

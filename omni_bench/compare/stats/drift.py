@@ -28,6 +28,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from omni_bench.compare.stats.pairs import as_change
+
 MAX_P = 0.001
 MIN_MAGNITUDE = 0.03
 MIN_SEGMENT = 3
@@ -49,8 +51,10 @@ class ChangePoint:
     p: float
 
 
-def change_points(logs: Sequence[float]) -> tuple[ChangePoint, ...]:
+def change_points(logs: Sequence[float], *, points: bool = False) -> tuple[ChangePoint, ...]:
     """The change points of a series of logarithms, by position. The same series gives the same points.
+
+    ``points``: of a series of shares, whose changes are differences.
 
     Each segment is split at its best place while the permutation test says p < 0.001; then the
     smallest change below 3 % is merged away, one after the other. Raises ValueError for values that are not finite.
@@ -58,11 +62,11 @@ def change_points(logs: Sequence[float]) -> tuple[ChangePoint, ...]:
     values = tuple(float(value) for value in logs)
     if not all(map(math.isfinite, values)):
         raise ValueError("a series with a value that is not finite")
-    return _change_points(values)
+    return _change_points(values, points)
 
 
 @lru_cache(maxsize=4096)
-def _change_points(values: tuple[float, ...]) -> tuple[ChangePoint, ...]:
+def _change_points(values: tuple[float, ...], points: bool) -> tuple[ChangePoint, ...]:
     series = np.array(values)
     if not _may_change(series):
         return ()
@@ -77,7 +81,7 @@ def _change_points(values: tuple[float, ...]) -> tuple[ChangePoint, ...]:
         if p < MAX_P:
             found[start + split] = p
             pending += [(start, start + split), (start + split, end)]
-    return _merged(series, found)
+    return _merged(series, found, points)
 
 
 def _may_change(series: np.ndarray) -> bool:
@@ -170,7 +174,7 @@ def permutation_p(segment: np.ndarray) -> float:
     return (as_good + 1) / (done + 1)
 
 
-def _merged(series: np.ndarray, found: dict[int, float]) -> tuple[ChangePoint, ...]:
+def _merged(series: np.ndarray, found: dict[int, float], as_points: bool) -> tuple[ChangePoint, ...]:
     """The points that are left after merging segments whose means are less than 3 % apart, the closest first."""
     points = sorted(found)
     while True:
@@ -180,7 +184,8 @@ def _merged(series: np.ndarray, found: dict[int, float]) -> tuple[ChangePoint, .
         weak = [number for number, step in enumerate(steps) if _magnitude(step) < MIN_MAGNITUDE]
         if not weak:
             return tuple(
-                ChangePoint(index, math.expm1(step), found[index]) for index, step in zip(points, steps, strict=True)
+                ChangePoint(index, as_change(step, points=as_points), found[index])
+                for index, step in zip(points, steps, strict=True)
             )
         del points[min(weak, key=lambda number: abs(steps[number]))]
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from scipy import stats
 
+from omni_bench.compare.stats.pairs import as_change
+
 CONFIDENCE = 0.995
 MIN_NIGHTS = 10
 ACUTE_LIMIT = 0.05
@@ -20,16 +22,20 @@ ACUTE_LIMIT = 0.05
 
 @dataclass(frozen=True)
 class Prediction:
-    """Where the next night is expected, from ``nights`` logarithms: mean and the ends of the interval."""
+    """Where the next night is expected, from ``nights`` logarithms: mean and the ends of the interval.
+
+    ``points``: from shares, whose changes are differences.
+    """
 
     nights: int
     mean: float
     low: float
     high: float
+    points: bool = False
 
     def change(self, log: float) -> float:
         """A night's logarithm against the mean, as a fraction: 0.08 is 8 % more."""
-        return math.expm1(log - self.mean)
+        return as_change(log - self.mean, points=self.points)
 
     def acute(self, log: float, sign: int) -> bool:
         """Whether a night is outside of the interval on the bad side and worse by more than 5 %.
@@ -40,7 +46,7 @@ class Prediction:
         return outside and sign * self.change(log) > ACUTE_LIMIT
 
 
-def prediction(logs: Sequence[float]) -> Prediction | None:
+def prediction(logs: Sequence[float], *, points: bool = False) -> Prediction | None:
     """The t prediction interval of one more night: mean ± t(n − 1) · s · √(1 + 1/n). None below ten nights."""
     nights = len(logs)
     if nights < MIN_NIGHTS:
@@ -48,4 +54,4 @@ def prediction(logs: Sequence[float]) -> Prediction | None:
     mean = statistics.fmean(logs)
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, nights - 1))
     half = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / nights)
-    return Prediction(nights, mean, mean - half, mean + half)
+    return Prediction(nights, mean, mean - half, mean + half, points)

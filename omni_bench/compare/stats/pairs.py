@@ -1,4 +1,4 @@
-"""Pairs of runs: the logarithmic change of each pair, its t interval, and what could have been detected.
+"""Pairs of runs: the change of each pair (a logarithm or a difference), its t interval, and what could be detected.
 
 The run is the unit. Requests of one run share the server's start, the card's temperature and the
 neighbours on the host, so they are never pooled over runs: a run enters with one figure a metric
@@ -20,18 +20,38 @@ from omni_bench.records.level import Level
 POWER = 0.8
 
 
+def as_change(value: float, *, points: bool = False) -> float:
+    """A logarithm as a fraction of before, or a difference of shares (``points``), which is 1 at most."""
+    return min(max(value, -1.0), 1.0) if points else math.expm1(value)
+
+
 @dataclass(frozen=True)
 class PairedEffect:
-    """Mean and standard deviation (n − 1) of ln(after/before) over ``pairs``; ``sd`` is None with one pair."""
+    """Mean and standard deviation (n − 1) of ln(after/before) over ``pairs``; ``sd`` is None with one pair.
+
+    ``points``: of after − before instead, for a share of requests.
+    """
 
     pairs: int
     mean: float
     sd: float | None
+    points: bool = False
 
     @property
     def change(self) -> float:
-        """The mean as a fraction of before: 0.08 is 8 % more."""
-        return math.expm1(self.mean)
+        """The mean as a fraction of before (0.08 is 8 % more), or as a difference of shares."""
+        return as_change(self.mean, points=self.points)
+
+    def interval(self, confidence: float) -> tuple[float, float] | None:
+        """:func:`t_interval` on the scale of :attr:`change`; shares differ by 1 at most. None with one pair."""
+        bounds = t_interval(self, confidence)
+        low, high = (as_change(bound, points=self.points) for bound in bounds) if bounds else (None, None)
+        return None if low is None or high is None else (low, high)
+
+    def detectable(self, alpha: float) -> float | None:
+        """:func:`smallest_detectable_change` on the scale of :attr:`change`."""
+        shift = smallest_detectable_shift(self.sd, self.pairs, alpha=alpha)
+        return None if shift is None else as_change(shift, points=self.points)
 
 
 def log_ratio(before: float | None, after: float | None) -> float | None:
@@ -56,13 +76,8 @@ def intercept_effect(before_ms: float | None, after_ms: float | None, before_e2e
 
 
 def points_effect(before: float | None, after: float | None) -> float | None:
-    """A change of a share by percentage points, as a logarithm: ln(1 + after − before); None if a value is missing.
-
-    A fall from everything to nothing counts as 99 points, as the logarithm of 0 is none.
-    """
-    if before is None or after is None:
-        return None
-    return math.log1p(max(after - before, -0.99))
+    """A change of a share: after − before; None if a value is missing."""
+    return None if before is None or after is None else after - before
 
 
 def common_levels(pairs: Sequence[Mapping[Level, float | None]]) -> tuple[Level, ...]:
@@ -81,12 +96,15 @@ def averaged_over_levels(pairs: Sequence[Mapping[Level, float | None]]) -> list[
     return [statistics.fmean(pair[level] for level in levels) for pair in pairs]  # type: ignore[misc]
 
 
-def paired_effect(values: Sequence[float]) -> PairedEffect:
-    """Sum up the logarithms of the pairs. Raises ValueError without any."""
+def paired_effect(values: Sequence[float], *, points: bool = False) -> PairedEffect:
+    """Sum up the logarithms of the pairs, or their differences (``points``). Raises ValueError without any."""
     if not values:
         raise ValueError("no pair to sum up")
     return PairedEffect(
-        pairs=len(values), mean=statistics.fmean(values), sd=statistics.stdev(values) if len(values) > 1 else None
+        pairs=len(values),
+        mean=statistics.fmean(values),
+        sd=statistics.stdev(values) if len(values) > 1 else None,
+        points=points,
     )
 
 
@@ -134,12 +152,19 @@ def apart(values: Sequence[float]) -> int | None:
 
 
 def smallest_detectable_change(sd: float | None, pairs: int, *, alpha: float, power: float = POWER) -> float | None:
-    """The change, as a fraction, that ``pairs`` with this spread find with probability ``power``.
+    """:func:`smallest_detectable_shift` of logarithms as a fraction: 0.039 for 5 pairs at a run CV of 2 %.
+
+    That is with sd = √2 · run CV, alpha 0.05 and power 0.8.
+    """
+    shift = smallest_detectable_shift(sd, pairs, alpha=alpha, power=power)
+    return None if shift is None else math.expm1(shift)
+
+
+def smallest_detectable_shift(sd: float | None, pairs: int, *, alpha: float, power: float = POWER) -> float | None:
+    """The mean that ``pairs`` with this spread find with probability ``power``.
 
     One-sided t test at ``alpha``: the non-centrality δ with P(T'(δ) > t_crit) = power under the
-    non-central t distribution, back on the scale of the metric: exp(δ · sd / √pairs) − 1.
-    With sd = √2 · run CV this is the table of the procedure: 3.9 % for 5 pairs at a run CV of 2 %
-    (alpha 0.05, power 0.8). None with fewer than two pairs.
+    non-central t distribution, times sd / √pairs. None with fewer than two pairs.
     """
     if sd is None or pairs < 2:
         return None
@@ -147,4 +172,4 @@ def smallest_detectable_change(sd: float | None, pairs: int, *, alpha: float, po
     shift = optimize.brentq(
         lambda delta: float(stats.nct.sf(critical, pairs - 1, delta)) - power, 0.0, 40 + 4 * critical
     )
-    return math.expm1(shift * sd / math.sqrt(pairs))
+    return shift * sd / math.sqrt(pairs)

@@ -58,10 +58,10 @@ class _Judge:
         self.sign = worse_sign(METRICS[series.metric].better)
         self.known = KnownChanges(evidence.alarms, [*evidence.nights, tonight])
         self.log, past = series.logs[-1], series.logs[:-1]
-        self.points = change_points(series.logs)
+        self.points = change_points(series.logs, points=series.points)
         self.start = max((point.index for point in change_points(past)), default=0)
         self.past = past[self.start :]
-        self.prediction = prediction(self.past)
+        self.prediction = prediction(self.past, points=series.points)
 
     def result(self) -> SeriesResult:
         for point in reversed(self.points):
@@ -113,8 +113,8 @@ class _Judge:
             return self._joined(found, acute=True)
         text = (
             f"acute: {self._said(change)} against {self.prediction.nights} nights, "
-            f"outside of {self._said(math.expm1(self.prediction.low - self.prediction.mean))} to "
-            f"{self._said(math.expm1(self.prediction.high - self.prediction.mean))}"
+            f"outside of {self._said(self.prediction.change(self.prediction.low))} to "
+            f"{self._said(self.prediction.change(self.prediction.high))}"
         )
         last = len(self.series.nights) - 1
         found = self._result(Status.UNCONFIRMED, text)
@@ -169,10 +169,10 @@ class _Judge:
             load=self.load,
             status=status,
             reason=reason,
-            value=self.series.values[-1] if as_measured else math.exp(self.log),
+            value=self.series.values[-1] if as_measured else self.log if self.series.points else math.exp(self.log),
             expected=None if self.prediction is None else _expected(self.prediction, self.metric),
-            change=math.expm1(self.log - statistics.fmean(self.past)) if self.past else None,
-            against_baseline=None if normal is None or not as_measured else math.expm1(self.log - normal),
+            change=self.series.change(self.log - statistics.fmean(self.past)) if self.past else None,
+            against_baseline=None if normal is None or not as_measured else self.series.change(self.log - normal),
         )
 
     def _said(self, change: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omni_bench.compare.stats.length_guard import LIMIT
-from omni_bench.compare.stats.pairs import intercept_effect, log_ratio, points_effect
+from omni_bench.compare.stats.pairs import as_change, intercept_effect, log_ratio, points_effect
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
 from omni_bench.metrics.definitions import METRICS, gated_metrics
 from omni_bench.metrics.metric import WithLength
@@ -26,7 +26,7 @@ def gated_of(run: StoredRun, *, by_fit: bool = False) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """``nights`` and their ``logs``, oldest first. ``values``: as measured (None in a ratio to pinned runs).
+    """``nights`` and their ``logs`` (of a share: itself), oldest first. ``values``: None in a ratio to pinned runs.
 
     A night is left out if it is invalid or has no value.
     """
@@ -36,6 +36,15 @@ class MetricSeries:
     nights: tuple[StoredRun, ...]
     logs: tuple[float, ...]
     values: tuple[float | None, ...]
+
+    @property
+    def points(self) -> bool:
+        """Whether it is of a share, whose changes are differences."""
+        return METRICS[self.metric].points
+
+    def change(self, step: float) -> float:
+        """A difference of two of ``logs`` as a fraction."""
+        return as_change(step, points=self.points)
 
 
 def loads(runs: Sequence[StoredRun]) -> list[str]:

@@ -66,7 +66,7 @@ def _trend(series: MetricSeries, baseline: Baseline | None) -> Trend:
         series=series,
         changes=changes,
         segment=(None if METRICS[series.metric].as_share else math.exp(mean), len(series.logs) - start),
-        against_baseline=None if normal is None else math.expm1(mean - normal),
+        against_baseline=None if normal is None else series.change(mean - normal),
     )
 
 
@@ -80,7 +80,7 @@ def located_changes(series: MetricSeries) -> tuple[Change, ...]:
             commits=(series.nights[point.index - 1].commit, series.nights[point.index].commit),
             worse=sign * point.change > 0,
         )
-        for point in change_points(series.logs)
+        for point in change_points(series.logs, points=series.points)
     )
 
 

@@ -35,9 +35,9 @@ def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, cap
     assert main(["ab", *CONFIGS, "seed=1", "--out", "study"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("IMPROVEMENT\nFaster: TTFP -") and "written: " in captured.out
-    assert "after 2 pairs: TTFP -" in captured.err and "10 runs (16 if extended); how long" in captured.err
+    assert "after 2 pairs: TTFP -" in captured.err and "6 to 16 runs; how long" in captured.err
     names = [call.part_of.name for call in fake.calls]
-    assert names[0] == "run 1/10, pair 1/5, before" and names[-1].startswith("run 10/10, pair 5/5, ")
+    assert names[0] == "run 1/6, pair 1/3, before" and names[-1].startswith("run 6/6, pair 3/3, ")
     assert fake.calls[1].part_of.left().startswith("about ")
     written = (tmp_path / "study" / "compare.md").read_text()
     assert f"{shlex.join(['omni-bench', 'ab', *CONFIGS, 'seed=1'])}\n" in written

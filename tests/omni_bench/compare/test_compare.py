@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from omni_bench.compare.compare import compare_runs
-from omni_bench.compare.headline import headline
+from omni_bench.compare.document import to_document
+from omni_bench.compare.headline import headline, remarks
 from omni_bench.compare.load import load_run
 from omni_bench.compare.markdown import render_comparison
 from omni_bench.compare.result import Advisory, ComparisonOutcome, Mark
-from omni_bench.compare.stats.verdicts import Verdict
+from omni_bench.compare.stats.looks import ONE_LOOK
+from omni_bench.compare.stats.verdicts import StudyPlan, Verdict
 from omni_bench.errors import ComparabilityError
 from omni_bench.records.invalid_reason import Code, invalid
 
@@ -96,9 +98,21 @@ def test_three_pairs_are_advisory(make):
     assert comparison.advisory == {Advisory.FEW_PAIRS: "3 pairs, 5 are needed"}
 
 
+def test_an_early_look_is_no_advice_and_says_where_it_stands(make):
+    arms = make.arm("before", 3), make.arm("after", 3, slower=1.3, start=3)
+    comparison = compare_runs(*arms, look=StudyPlan().look(3))
+    assert comparison.outcome is ComparisonOutcome.REGRESSION and not comparison.advisory
+    assert remarks(comparison)[-1] == "Stopped at look 1 of 3 (3 pairs)."
+    assert to_document(comparison)["look"] == {"number": 1, "of": 3, "pairs": 3, "planned": [3, 5, 8]}
+    assert "those of this look. A study that stops early tends" in render_comparison(comparison)
+    cut_off = compare_runs(*(arm[:2] for arm in arms), look=StudyPlan().look(2))
+    assert cut_off.look is None and Advisory.FEW_PAIRS in cut_off.advisory
+
+
 def test_a_look_at_half_the_error_is_wider(make):
     arms = make.arm("before", 5), make.arm("after", 5, start=3)
-    wide, narrow = (compare_runs(*arms, alpha=alpha).primaries[0].interval for alpha in (0.025, 0.05))
+    looks = (StudyPlan(early=False).look(5), ONE_LOOK)
+    wide, narrow = (compare_runs(*arms, look=look).primaries[0].interval for look in looks)
     assert wide[0] < narrow[0] and wide[1] > narrow[1]
 
 

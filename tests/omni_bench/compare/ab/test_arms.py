@@ -168,9 +168,9 @@ def test_whose_fault_an_invalid_run_is(levels, content):
 
 def test_what_is_about_to_happen_is_said(new_state):
     lines = opening(new_state(), Pace(60.0))
-    assert lines[0] == "5 pairs, extended once to 8 if inconclusive; ABBA from before (seed=1)"
+    assert lines[0] == "3, 5 or 8 pairs, until a look can tell; ABBA from before (seed=1)"
     assert lines[1:] == [
-        "10 runs (16 if extended), about 10 min (extended about 16 min)",
+        "6 to 16 runs, about 6 min to about 16 min",
         "before: reference.predictor=reprefill",
         " after: reference.predictor=kv_cache",
     ]

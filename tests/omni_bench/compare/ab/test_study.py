@@ -39,9 +39,15 @@ def runs_of(result_study):
     return [(one.number, one.arm, one.state) for one in result_study.state.records]
 
 
-def test_a_clear_improvement_stops_at_the_planned_pairs(study, fake_runner):
+def test_a_clear_change_stops_at_the_first_look(study, fake_runner):
+    result = study(fake_runner(slower=(1.0, 1.5)))[0].go()
+    assert result.ending == Ending("REGRESSION", 1) and result.comparison.look.number == 1
+    assert result.comparison.alpha == pytest.approx(0.05 * 3 / 8, rel=0.02) and not result.comparison.advisory
+
+
+def test_without_early_looks_it_stops_at_the_planned_pairs(study, fake_runner, new_state):
     runner = fake_runner(slower=(1.2, 1.0))
-    one, said = study(runner)
+    one, said = study(runner, new_state(StudyPlan(early=False)))
     result = one.go()
     assert result.ending == Ending("IMPROVEMENT", 0)
     assert result.comparison.pairs == 5 and result.comparison.alpha == 0.025
@@ -53,9 +59,9 @@ def test_a_clear_improvement_stops_at_the_planned_pairs(study, fake_runner):
     assert not any("IMPROVEMENT" in line or "REGRESSION" in line for line in looks), "no verdict before the end"
 
 
-def test_both_arms_of_a_pair_run_alike_and_levels_rotate(study, fake_runner):
+def test_both_arms_of_a_pair_run_alike_and_levels_rotate(study, fake_runner, new_state):
     runner = fake_runner(slower=(1.2, 1.0))
-    study(runner)[0].go()
+    study(runner, new_state(StudyPlan(early=False)))[0].go()
     configs = [call.config for call in runner.calls]
     assert [config.load.rotate_levels for config in configs] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
     for first, second in zip(configs[::2], configs[1::2], strict=True):
@@ -75,14 +81,17 @@ def test_inconclusive_is_extended_once(study, fake_runner):
     one, said = study(runner)
     result = one.go()
     assert result.comparison.pairs == 8 and len(runner.calls) == 16
-    assert sum("extended once, to 8" in line for line in said) == 1
+    assert [line for line in said if "no verdict" in line] == [
+        "no verdict after 3 pairs: on to 5",
+        "no verdict after 5 pairs: on to 8",
+    ]
     assert result.ending == Ending("INCONCLUSIVE", 2)
 
 
 def test_without_an_extension_it_stops(study, fake_runner, new_state):
     noisy = (0.0, 0.2, -0.15, 0.1, 0.3, -0.2, 0.05)
     runner = fake_runner(wobble=noisy)
-    result = study(runner, new_state(StudyPlan(5, None)))[0].go()
+    result = study(runner, new_state(StudyPlan(5, None, early=False)))[0].go()
     assert len(runner.calls) == 10 and result.comparison.alpha == 0.05 and result.ending.exit_code == 2
 
 
@@ -189,7 +198,7 @@ def test_an_ended_study_gives_its_result_again(study, fake_runner):
     runner = fake_runner(slower=(1.0, 1.2))
     first = study(runner)[0].go()
     second = study(runner)[0].go()
-    assert second.ending == first.ending and len(runner.calls) == 10
+    assert second.ending == first.ending and len(runner.calls) == 6
     assert second.comparison.primaries == first.comparison.primaries
 
 
@@ -223,7 +232,7 @@ def test_an_invalid_run_is_kept_and_its_pair_repeated(study, fake_runner):
     runner = fake_runner(slower=(1.2, 1.0), ends={1: "invalid"})
     one, _ = study(runner)
     result = one.go()
-    assert result.ending == Ending("IMPROVEMENT", 0) and len(runner.calls) == 12
+    assert result.ending == Ending("IMPROVEMENT", 0) and len(runner.calls) == 8
     assert (one.folder / "runs" / "01-before" / "run.json").is_file()
     assert result.before[0].source == "runs/03-before", "the pair is the one of the repetition"
     assert any(note.startswith("Run 01-before (pair 1) is invalid: ") for note in result.comparison.notes)
@@ -284,7 +293,7 @@ def test_a_damaged_state_is_named(tmp_path, new_state):
     (tmp_path / "ab.json").write_text(text[: len(text) // 2])
     with pytest.raises(StoreError, match=r"ab\.json is damaged"):
         StudyState.read(tmp_path)
-    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.1"', '"schema_version": "2.0"'))
+    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.2"', '"schema_version": "2.0"'))
     with pytest.raises(StoreError, match=r"schema_version '2\.0'"):
         StudyState.read(tmp_path)
 

@@ -64,6 +64,7 @@ def test_a_git_ref_may_be_launched_by_a_command():
         (["pairs=8"], StudyPlan(8, None)),
         (["pairs=3", "extend=6"], StudyPlan(3, 6)),
         (["extend=off"], StudyPlan(5, None)),
+        (["looks=off"], StudyPlan(5, 8, early=False)),
     ],
 )
 def test_plans(words, plan):
@@ -77,6 +78,7 @@ def test_plans(words, plan):
         (["scenario=smoke"], "nothing to compare"),
         (["before=refrence"], "did you mean 'reference'"),
         (["before=reference", "before=external"], "before is given twice"),
+        (["before=reference", "looks=2"], "looks=2: on or off"),
         (["before=reference", "pairs=0"], "pairs=0: a whole number, 1 to 100"),
         (["before=reference", "pairs=five"], "pairs=five"),
         (["before=reference", "pairs=5", "extend=5"], "more than pairs=5, or off"),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.stats.verdicts import (
     VERDICTS,
     StudyPlan,
@@ -15,6 +16,7 @@ from omni_bench.compare.stats.verdicts import (
     decide,
     holm,
     judge,
+    limits_of,
     overall,
     overall_code,
     worse_sign,
@@ -26,8 +28,8 @@ def around(mean, spread=0.002, pairs=5):
     return [mean + spread * (i - (pairs - 1) / 2) for i in range(pairs)]
 
 
-def verdict_of(metric, mean, *, spread=0.002, pairs=5, alpha=0.05):
-    (primary,) = judge({metric: around(mean, spread, pairs)}, alpha=alpha)
+def verdict_of(metric, mean, *, spread=0.002, pairs=5, look=ONE_LOOK):
+    (primary,) = judge({metric: around(mean, spread, pairs)}, look)
     return primary.verdict
 
 
@@ -120,14 +122,18 @@ def test_what_is_the_same_in_every_pair_is_no_test():
 def test_the_slowest_requests_have_wider_limits_and_shares_count_in_points():
     assert verdict_of("ttfp_tail_ms", math.log(1.045)) is Verdict.NO_REGRESSION
     assert verdict_of("ttfp_tail_ms", math.log(1.06)) is Verdict.REGRESSION
-    assert verdict_of("stalled", math.log1p(0.025)) is Verdict.NO_REGRESSION
-    assert verdict_of("stalled", math.log1p(0.04)) is Verdict.REGRESSION
+    assert verdict_of("stalled", 0.025) is Verdict.NO_REGRESSION
+    assert verdict_of("stalled", 0.04) is Verdict.REGRESSION
+    (halved,) = judge({"stalled": [-0.5, -0.45, -0.55, -0.5, -0.5]})
+    assert halved.change == pytest.approx(-0.5) and halved.verdict is Verdict.IMPROVEMENT
+    (wild,) = judge({"stalled": [-1.0, 1.0, 0.9]})
+    assert wild.interval == (-1.0, 1.0), "shares differ by no more"
 
 
-def test_a_smaller_alpha_asks_for_more():
+def test_a_look_of_two_asks_for_more():
     barely = 0.06
     assert verdict_of("ttfp_ms", barely, spread=0.0328) is Verdict.REGRESSION
-    assert verdict_of("ttfp_ms", barely, spread=0.0328, alpha=0.025) is Verdict.INCONCLUSIVE
+    assert verdict_of("ttfp_ms", barely, spread=0.0328, look=Look(1, (5, 8), 2)) is Verdict.INCONCLUSIVE
 
 
 def test_a_primary_is_described_in_fractions():
@@ -179,22 +185,27 @@ def test_the_overall_verdict(codes, expected):
 def test_many_studies_are_decided_like_each_alone():
     rng = np.random.default_rng(3)
     changes = rng.normal(0.03, 0.03, (50, 5, 2))
-    codes = decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), 5, (1, -1), 0.05)
+    codes = decide(changes.mean(axis=1), changes.std(axis=1, ddof=1), 5, (1, -1), limits_of(["ttfp_ms", "audio_per_s"]))
     for study, expected in zip(changes, codes, strict=True):
         primaries = judge({"ttfp_ms": list(study[:, 0]), "audio_per_s": list(study[:, 1])})
         assert [VERDICTS.index(primary.verdict) for primary in primaries] == list(expected)
     assert len(set(codes.ravel())) == 4
 
 
-def test_the_plan_extends_once_and_only_when_inconclusive():
+def test_a_study_goes_on_until_it_can_tell():
     plan = StudyPlan()
-    assert plan.alpha == 0.025 and StudyPlan(extended=None).alpha == 0.05
-    assert plan.wanted_pairs(3, Verdict.REGRESSION) == 5  # nobody looks before
-    assert plan.wanted_pairs(5, Verdict.REGRESSION) == 5
+    assert plan.looks == (3, 5, 8) and StudyPlan(early=False).looks == (5, 8) and StudyPlan(3, None).looks == (3,)
+    assert StudyPlan(30, None).looks == (3, 5, 8, 13, 21, 30)
+    assert plan.wanted_pairs(2, Verdict.REGRESSION) == 3 and plan.wanted_pairs(4, Verdict.REGRESSION) == 5
+    assert plan.wanted_pairs(3, Verdict.REGRESSION) == 3 and plan.wanted_pairs(3, Verdict.INCONCLUSIVE) == 5
+    assert plan.wanted_pairs(3, Verdict.NO_REGRESSION) == 5, "it may be an improvement"
     assert plan.wanted_pairs(5, Verdict.NO_REGRESSION) == 5
-    assert plan.wanted_pairs(5, Verdict.INCONCLUSIVE) == 8
-    assert plan.wanted_pairs(6, None) == 8  # an extension that was cut off goes on
+    assert plan.wanted_pairs(5, None) == 5, "a hard failure, which no further pair would change"
+    assert plan.wanted_pairs(6, None) == 8, "an extension that was cut off goes on"
     assert plan.wanted_pairs(8, Verdict.INCONCLUSIVE) == 8
     assert StudyPlan(extended=None).wanted_pairs(5, Verdict.INCONCLUSIVE) == 5
+    more = plan.with_more(12)
+    assert more.looks == (12,) and more.look(12).level(0.05) == pytest.approx(0.05 / 4)
+    assert StudyPlan(early=False).look(5).level(0.05) == 0.025, "as before looks were spent"
     with pytest.raises(ValueError, match="more when extended"):
         StudyPlan(pairs=5, extended=5)
