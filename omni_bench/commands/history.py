@@ -96,7 +96,7 @@ def _show(history: History, series: str, out: Path | None) -> None:
         def draw() -> list[Path]:
             from omni_bench.nightly.history.plots import draw_trends  # matplotlib takes seconds to import
 
-            return draw_trends(runs, found, out, baseline)
+            return draw_trends(runs, found, out, baseline, history.alarms(series))
 
         for path in drawn(draw, f"series {series}"):
             console.print(Text(str(path)), soft_wrap=True)

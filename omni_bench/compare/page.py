@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,13 +12,13 @@ from omni_bench.accuracy.wer import alignment
 from omni_bench.compare.markdown import Profiles, arm_facts, comparison_verdict_line, folded_sections
 from omni_bench.compare.pivot import legend, speed_table, whole_table, words_table
 from omni_bench.compare.result import Comparison, ComparisonOutcome
-from omni_bench.compare.views import OMNI_BENCH, RunView
+from omni_bench.compare.views import OMNI_BENCH, RunView, faults_of
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import level_or_none, short_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.evidence import edits_text
-from omni_bench.report.format import NA, injected_faults, metric_text, percent
+from omni_bench.report.format import NA, metric_text, percent
 from omni_bench.report.page.cards import Card, Player, filters_of
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
@@ -64,7 +64,7 @@ def comparison_page(
         "outcome": str(comparison.outcome),
         "kind": _KINDS.get(comparison.outcome, "invalid"),
         "verdict": from_markdown(comparison_verdict_line(comparison)),
-        "faults": list(_faults(folders)),
+        "faults": faults_of(before, after),
         "forced": [one.name for one in comparison.forced[:MAX_LISTED]],
         "judges_speed": comparison.judges_speed,
         "invalid": [shorten(reason, MAX_HEARD) for reason in comparison.invalid[:MAX_LISTED]],
@@ -87,13 +87,6 @@ def comparison_page(
         },
     }
     return render_page(TEMPLATE, context, {"audio": recordings.by_name, "distributions": _pair_dots(comparison)})
-
-
-def _faults(folders: Sequence[Sequence[RunFolder | None]]) -> Iterator[str]:
-    """The faults that were injected, by arm; of the last run of each, as the runs of an arm are equal in that."""
-    for name, arm in zip(("before", "after"), folders, strict=True):
-        if arm and arm[-1] is not None and (faults := injected_faults(arm[-1].read_run())):
-            yield f"{name}: {', '.join(faults)}"
 
 
 def _pair_dots(comparison: Comparison) -> list[dict[str, Any]]:

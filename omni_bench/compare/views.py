@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,7 +96,7 @@ class RunFacts:
     """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown.
 
     ``rate``: what errors are counted by, WER (words) or CER (characters); None without a judge. ``highest_rate``: what
-    a rate search found; None if the run is none.
+    a rate search found; None if the run is none. ``faults``: those that were injected on purpose.
     """
 
     target: str | None = None
@@ -106,4 +106,11 @@ class RunFacts:
     judge: str | None = None
     rate: str | None = None
     highest_rate: str | None = None
+    faults: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+
+
+def faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
+    """The faults that were injected, by arm; of the last run of each, as the runs of an arm are equal in that."""
+    arms = (("before", before), ("after", after))
+    return [f"{name}: {', '.join(arm[-1].facts.faults)}" for name, arm in arms if arm and arm[-1].facts.faults]

@@ -1,95 +1,139 @@
-"""The plots of a run: each headline figure against concurrency, one PNG each, and an overview.
+"""The plots of a run: each headline figure against concurrency, and an overview.
 
-Only matplotlib's object interface is used: there is no global state, so that plots can be
-drawn from any thread and beside other users of matplotlib.
+A run of one level has no line to draw: there each request is a dot of the distribution of its level.
 """
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS, in_order
 from omni_bench.metrics.metric import Metric, Scope, Shown
-from omni_bench.records.files import write_atomically
-from omni_bench.records.level import axis_label, level_of, level_value
-from omni_bench.report.format import NA, hardware_name, has_audio, has_text, number, percent, prompt_counts, target_name
-from omni_bench.report.table import by_characters, valid_requests
+from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.level import axis_label, level_of, level_value, short_title
+from omni_bench.report.format import (
+    NA,
+    hardware_name,
+    has_audio,
+    has_text,
+    injected_faults,
+    metric_text,
+    number,
+    percent,
+    prompt_counts,
+    target_name,
+)
+from omni_bench.report.style import (
+    GREY,
+    INK,
+    LOOKS,
+    Band,
+    Look,
+    dress,
+    label_point,
+    look,
+    nothing,
+    remove_figure,
+    save_figure,
+    scale_x,
+)
+from omni_bench.report.table import by_characters, error_rate, request_values, valid_requests
 
 Level = Mapping[str, Any]
-Figures = Callable[[Level], tuple[float | None, float | None]]
+Run = Mapping[str, Any]
+Records = Sequence[Mapping[str, Any]]
+Spread = tuple[float | None, float | None, float | None]
+"""A value with the ends of its bar, each None where it is missing."""
 
-# Colours of Okabe and Ito, which people with colour blindness can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#5F5F5F"
 DPI = 144
-SINGLE_SIZE = (6.4, 4.2)
-OVERVIEW_COLUMNS, OVERVIEW_WIDTH, OVERVIEW_ROW = 3, 14.0, 3.9
+SINGLE_SIZE = (6.4, 3.6)
+OVERVIEW_COLUMNS, OVERVIEW_WIDTH, OVERVIEW_ROW = 3, 14.0, 3.5
 HEADROOM = 1.22  # room above the highest point for the legend
 MAX_ON_AXIS = 1e12  # anything beyond is not a measurement
+ERRORS_TOP = 5.0  # percent: an axis of errors shows at least so much, as one word in a hundred is no disaster
+MAX_REASON = 140
+REQUESTS_NOTE = (
+    "Bars and shading: from the median of a level's requests (p50) up to p90. Their spread, no confidence interval."
+)
+DOTS_NOTE = "Each dot is one request; the line is the share of requests that are as fast or faster (ECDF)."
+ERRORS_NOTE = "Bars at {rate}: 95 % interval (Wilson) of errors among {units}, taken as independent: rather narrow."
+SHARES = {"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a plot. ``figures`` gives a level's value and the upper end of its spread (or None)."""
+    """One line of a plot. ``figures`` gives a level's value and the ends of its bar; ``prefix`` goes before labels."""
 
+    metric: Metric
     label: str
-    colour: str
-    figures: Figures
-    style: str = "-"
+    look: Look
+    figures: Callable[[Level], Spread]
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot; ``reference`` is a horizontal line that means something: (value, label)."""
+    """One plot; ``references``: lines that mean something (value, label); ``top``: the axis reaches it at least."""
 
     name: str
     title: str
     y_label: str
     lines: tuple[Line, ...]
     show: Callable[[float | None], str]
-    reference: tuple[float, str] | None = None
+    references: tuple[tuple[float, str], ...] = ()
+    top: float = 0.0
+    note: str | None = None
 
 
-def plots_of(run: Mapping[str, Any]) -> tuple[Plot, ...]:
-    """The plots of a run: of its audio, of its text, or of both, in the order of the metrics."""
+def plots_of(run: Run) -> tuple[Plot, ...]:
+    """The plots of a run: of its audio, of its text, or of both, in the order of the metrics.
+
+    Of a run with one level those of which there is more to see than one dot: the others are among its facts.
+    """
     drawn = {
         metric.name: metric
         for metric in in_order(audio=has_audio(run), text=has_text(run))
         if metric.plot and not (metric.shown is Shown.WORDS and by_characters(run))
+        if len(run["levels"]) > 1 or metric.scope is not Scope.LEVEL
     }
     together: dict[str, list[Metric]] = {}
     for metric in drawn.values():
         together.setdefault(metric.plot.joins if metric.plot.joins in drawn else metric.name, []).append(metric)
-    return tuple(map(_plot, together.values()))
+    return tuple(_plot(run, metrics) for metrics in together.values())
 
 
-def _plot(metrics: Sequence[Metric]) -> Plot:
+def _plot(run: Run, metrics: Sequence[Metric]) -> Plot:
     """The plot of a metric, and of those that join it."""
-    first = metrics[0]
-    colours = (ORANGE, GREY) if first.percent else (BLUE, GREEN)
+    first, of_errors = metrics[0], metrics[0].percent
+    references = (first.plot.reference,) if first.plot.reference else ()
     return Plot(
         _file_stem(first),
         first.plot.title or first.label,
         first.plot.y_label or (f"{first.short} ({first.unit})" if first.unit else first.short),
         tuple(
             Line(
+                metric,
                 _line_label(metric, alone=len(metrics) == 1),
-                colours[index % 2],
-                _figures(metric),
-                "--" if index else "-",
+                LOOKS[(1, 2)[index % 2] if of_errors else (0, 2)[index % 2]],
+                (_figures if index or not of_errors else _errors)(metric),
+                "p50 " if metric.scope is Scope.REQUEST else "",
             )
             for index, metric in enumerate(metrics)
         ),
-        _show_percentage if first.percent else number,
-        first.plot.reference,
+        _show_percentage if of_errors else number,
+        (*references, *_error_limits(run)) if of_errors else references,
+        top=ERRORS_TOP if of_errors else 0.0,
+        note=_errors_note(run) if of_errors else REQUESTS_NOTE if first.scope is Scope.REQUEST else None,
     )
 
 
@@ -105,137 +149,246 @@ def _line_label(metric: Metric, *, alone: bool) -> str:
     return "whole level" if metric.scope is Scope.LEVEL else metric.short
 
 
-def _figures(metric: Metric) -> Figures:
-    def figures(level: Level) -> tuple[float | None, float | None]:
+def _figures(metric: Metric) -> Callable[[Level], Spread]:
+    def figures(level: Level) -> Spread:
         value = metric.value_in(level)
-        if metric.percent and value is not None:
-            value *= 100
-        return value, metric.value_in(level, "p90") if metric.scope is Scope.REQUEST else None
+        if metric.percent:
+            return (None if value is None else 100 * value), None, None
+        return value, None, metric.value_in(level, "p90") if metric.scope is Scope.REQUEST else None
 
     return figures
+
+
+def _errors(metric: Metric) -> Callable[[Level], Spread]:
+    """A rate in percent with the ends of its interval. Where characters are counted, run.json calls them words."""
+
+    def errors(level: Level) -> Spread:
+        value, words = metric.value_in(level), (level["accuracy"] or {}).get("words")
+        if value is None or not words:
+            return (None if value is None else 100 * value), None, None
+        return 100 * value, *(100 * end for end in wilson(min(value, 1.0), words))
+
+    return errors
+
+
+def wilson(share: float, trials: int, z: float = 1.959964) -> tuple[float, float]:
+    """The score interval of a share (Wilson, JASA 22 (1927) 209), 95 % for the usual ``z``: not empty for none."""
+    shrink = 1 + z * z / trials
+    middle = (share + z * z / (2 * trials)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _error_limits(run: Run) -> list[tuple[float, str]]:
+    """What errors are to be read against, in percent: those of the judge by itself, and the limit of a valid level."""
+    own = ((run["provenance"]["judge"] or {}).get("own_wer") or {}).get("wer")
+    limit = ((run["provenance"]["config"] or {}).get("asr") or {}).get("wer_limit")
+    found = [] if own is None else [(100 * own, f"the judge's own error {percent(own)}")]
+    return found if limit is None else [*found, (100 * limit, f"limit of a valid level {percent(limit)}")]
+
+
+def _errors_note(run: Run) -> str:
+    return ERRORS_NOTE.format(rate=error_rate(run), units="characters" if by_characters(run) else "words")
 
 
 def _show_percentage(value: float | None) -> str:
     return percent(None if value is None else value / 100)
 
 
-def draw_plots(run: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write one PNG for each of :func:`plots_of` and overview.png into ``folder``; their paths, overview first.
+def draw_plots(run: Run, folder: Path, requests: Records = ()) -> list[Path]:
+    """Write a PNG and an SVG for each of :func:`plots_of` and an overview into ``folder``; the PNGs, overview first.
 
-    A level without a value is left out of that line; a plot without any says so. Raises StoreError.
+    ``requests``: lines of requests.jsonl. A level without a value is left out of that line; a plot without any says
+    so. Raises StoreError.
     """
-    levels = sorted(run["levels"], key=level_of)
     paths = [folder / "overview.png"]
-    save_figure(_overview(run, levels), paths[0])
-    for plot in plots_of(run):
-        figure = Figure(figsize=SINGLE_SIZE, dpi=DPI, layout="constrained")
-        axes = figure.add_subplot()
-        _draw(axes, plot, levels)
-        axes.set_title(f"{plot.title}\n", loc="left", fontsize=12, fontweight="bold")
-        axes.text(0, 1.025, subtitle(run, 88), transform=axes.transAxes, fontsize=8, color=GREY)
-        paths.append(folder / f"{plot.name}.png")
-        save_figure(figure, paths[-1])
+    with look():
+        save_figure(_overview(run, requests), paths[0])
+        for plot in plots_of(run):
+            paths.append(folder / f"{plot.name}.png")
+            save_figure(_single(run, plot, requests), paths[-1])
     others = {_file_stem(metric) for metric in METRICS.values() if metric.plot} - {path.stem for path in paths}
     for other in others:
-        (folder / f"{other}.png").unlink(missing_ok=True)  # of an older report, which drew other metrics of this run
+        remove_figure(folder / f"{other}.png")  # of an older report, which drew other metrics of this run
     return paths
 
 
-def _overview(run: Mapping[str, Any], levels: Sequence[Level]) -> Figure:
+def bands_of(run: Run) -> list[tuple[Band, str]]:
+    """What every picture of a run has to say, so that it can be shown alone: injected faults, and no claim."""
+    bands = []
+    if faults := injected_faults(run):
+        said = f"FAULT INJECTED on purpose: {', '.join(faults)}. These figures say nothing about the server."
+        bands.append((Band.FAULT, said))
+    if not run["valid"]:
+        reasons = [str(reason) for reason in reasons_of(run)]
+        why = f": {shorten(reasons[0], MAX_REASON)}" if reasons else ""
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        bands.append((Band.INVALID, f"INVALID (no performance claim){why}{more}"))
+    return bands
+
+
+def subtitle(run: Run) -> str:
+    """What was measured, on what."""
+    return f"{run['scenario']} · {target_name(run)} · {hardware_name(run)}"
+
+
+def _single(run: Run, plot: Plot, requests: Records) -> Figure:
+    figure = Figure(figsize=SINGLE_SIZE, dpi=DPI, layout="constrained")
+    _draw(figure.add_subplot(), run, plot, requests)
+    dress(figure, plot.title, [subtitle(run)], bands_of(run), _notes(run, [plot]))
+    return figure
+
+
+def _overview(run: Run, requests: Records = ()) -> Figure:
     plots = plots_of(run)
     rows = -(-(len(plots) + 1) // OVERVIEW_COLUMNS)
     figure = Figure(figsize=(OVERVIEW_WIDTH, rows * OVERVIEW_ROW), dpi=DPI / 1.2, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-    figure.suptitle(subtitle(run, 140), x=0.012, ha="left", fontsize=13, fontweight="bold")
     panels = figure.subplots(rows, OVERVIEW_COLUMNS).ravel()
+    for axes, plot in zip(panels, plots, strict=False):
+        _draw(axes, run, plot, requests)
+        axes.set_title(plot.title, loc="left")
     for axes in panels[len(plots) :]:
         axes.set_axis_off()
-    for axes, plot in zip(panels, plots, strict=False):
-        _draw(axes, plot, levels)
-        axes.set_title(plot.title, loc="left", fontsize=11, fontweight="bold")
-    _describe(panels[-1], run)
+    _describe(panels[len(plots)], run)
+    dress(figure, subtitle(run), (), bands_of(run), _notes(run, plots))
     return figure
 
 
-def _draw(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
+def _notes(run: Run, plots: Sequence[Plot]) -> list[str]:
+    notes = [plot.note for plot in plots if plot.note]
+    if len(run["levels"]) == 1:
+        notes = [DOTS_NOTE if note == REQUESTS_NOTE else note for note in notes]
+    return list(dict.fromkeys(notes))
+
+
+def _draw(axes: Axes, run: Run, plot: Plot, requests: Records = ()) -> None:
+    """A plot over the levels; with one level, the distribution of what its requests have."""
+    levels = sorted(run["levels"], key=level_of)
+    if len(levels) == 1 and plot.lines[0].metric.scope is Scope.REQUEST:
+        _draw_distribution(axes, plot, levels[0], requests)
+    else:
+        _draw_levels(axes, plot, levels)
+
+
+# ---- Over the levels ----
+
+
+def _draw_levels(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
     tops = [_draw_line(axes, line, levels) for line in plot.lines]
     drawn = [top for top in tops if top is not None]
     axes.set_xlabel(axis_label(map(level_of, levels)))
     axes.set_ylabel(plot.y_label)
-    axes.grid(axis="y", color="#E4E4E4", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=9)
     scale_x(axes, [level_value(level_of(level)) for level in levels])
     if not drawn:
-        axes.text(0.5, 0.5, "n/a", transform=axes.transAxes, ha="center", va="center", fontsize=16, color=GREY)
+        nothing(axes)
         axes.set_yticks([])
         return
-    _label_points(axes, plot, levels)
-    if plot.reference is not None:
-        value, label = plot.reference
-        axes.axhline(value, color=GREY, linewidth=1, linestyle=":", label=label)
-        drawn.append(value)
-    axes.set_ylim(0, HEADROOM * (max(drawn) or 1.0))
+    for x, (value, _, _), _ in _points(plot.lines[0], levels):
+        label_point(axes, x, value, f"{plot.lines[0].prefix}{plot.show(value)}")
+    top = max(plot.top, HEADROOM * max(drawn)) or 1.0
+    for index, (value, label) in enumerate(plot.references):
+        if value <= top or not plot.top:
+            axes.axhline(value, color=GREY, linewidth=1.2, linestyle=(":", "-.")[index % 2], label=label)
+            top = max(top, HEADROOM * value)
+        else:
+            axes.plot([], [], "^", color=GREY, markersize=4, label=f"{label}: above this axis")
+    axes.set_ylim(0, top)
     if not all(level["valid"] for level in levels):
-        axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=GREY, label="invalid level")
-    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=3, handlelength=1.8, columnspacing=1.2)
+        axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=GREY, label="INVALID level")
+    columns = 3 if len(plot.references) < 2 else 1
+    axes.legend(loc="upper left", ncols=columns, handlelength=2.2, columnspacing=1.2)
 
 
-def _points(line: Line, levels: Sequence[Level]) -> list[tuple[float, float, float, bool]]:
-    """(place of the level, value, upper end of the spread, valid) of the levels that have a value."""
+def _points(line: Line, levels: Sequence[Level]) -> list[tuple[float, tuple[float, float, float], bool]]:
+    """(place of the level, value with the ends of its bar, valid) of the levels that have a value."""
     points = []
     for level in levels:
-        value, upper = line.figures(level)
+        value, low, high = line.figures(level)
         if value is not None and abs(value) < MAX_ON_AXIS:
-            points.append((level_value(level_of(level)), value, value if upper is None else upper, level["valid"]))
+            ends = (value if low is None else low, value if high is None else high)
+            points.append((level_value(level_of(level)), (value, *ends), level["valid"]))
     return points
 
 
 def _draw_line(axes: Axes, line: Line, levels: Sequence[Level]) -> float | None:
-    """Draw one line with its spread; the highest value drawn, None if there was nothing to draw."""
+    """Draw one line with its bars; the highest value drawn, None if there was nothing to draw."""
     points = _points(line, levels)
     if not points:
         return None
-    xs, values, uppers, valid = zip(*points, strict=True)
-    if uppers != values:
-        axes.fill_between(xs, values, uppers, color=line.colour, alpha=0.15, linewidth=0)
-        axes.vlines(xs, values, uppers, color=line.colour, linewidth=1.2)
-        axes.plot(xs, uppers, "_", color=line.colour, markersize=8)
-    look = {"color": line.colour, "marker": "o", "markersize": 5.5, "clip_on": False}
-    axes.plot(xs, values, line.style, linewidth=1.8, label=line.label, **look)
-    hollow = [(x, value) for x, value, is_valid in zip(xs, values, valid, strict=True) if not is_valid]
+    xs = [x for x, _, _ in points]
+    values, lows, highs = zip(*(figures for _, figures, _ in points), strict=True)
+    colour = line.look.colour
+    if highs != values or lows != values:
+        axes.vlines(xs, lows, highs, color=colour, linewidth=1.2)
+        axes.plot(xs, highs, "_", color=colour, markersize=8)
+        if lows == values:
+            axes.fill_between(xs, values, highs, color=colour, alpha=0.15, linewidth=0)
+        else:
+            axes.plot(xs, lows, "_", color=colour, markersize=8)
+    drawn = {"color": colour, "marker": line.look.marker, "clip_on": False}
+    axes.plot(xs, values, line.look.style, label=line.label, **drawn)
+    hollow = [(x, value) for (x, _, is_valid), value in zip(points, values, strict=True) if not is_valid]
     if hollow:
-        axes.plot(*zip(*hollow, strict=True), linestyle="", markerfacecolor="white", zorder=3, **look)
-    return max(uppers)
+        axes.plot(*zip(*hollow, strict=True), linestyle="", markerfacecolor="white", zorder=3, **drawn)
+    return max(highs)
 
 
-def _label_points(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
-    """Write the value of the first line at each level, above all that is drawn there; a p50 below its p90 says so."""
-    tops: dict[float, float] = {}
+# ---- Of one level ----
+
+
+def _draw_distribution(axes: Axes, plot: Plot, level: Level, requests: Records) -> None:
+    """Each request as a dot of the ECDF; the percentiles alone where that is all there is."""
+    drawn = [_draw_ecdf(axes, line, level, requests) for line in plot.lines]
+    axes.set_xlabel(plot.y_label)
+    axes.set_ylabel(f"requests of {short_title(level_of(level))} (%)")
+    axes.grid(axis="x")
+    if not any(drawn):
+        nothing(axes)
+        axes.set_yticks([])
+        return
+    low, high = axes.get_xlim()
     for line in plot.lines:
-        for x, _, upper, _ in _points(line, levels):
-            tops[x] = max(upper, tops.get(x, upper))
-    for x, value, upper, _ in _points(plot.lines[0], levels):
-        text = plot.show(value) if upper == value else f"p50 {plot.show(value)}"
-        where = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "va": "bottom"}
-        axes.annotate(text, (x, tops[x]), fontsize=8, color="#222222", **where)
+        for figure in ("p50", "p90"):
+            value = line.metric.value_in(level, figure)
+            if value is not None and abs(value) < MAX_ON_AXIS:
+                axes.plot([value], [SHARES[figure]], "+", color=INK, markersize=9, zorder=4)
+                label_point(axes, value, SHARES[figure], f"{figure} {plot.show(value)}")
+    for value, label in plot.references:
+        if low <= value <= high:
+            axes.axvline(value, color=GREY, linewidth=1.2, linestyle=":", label=label)
+        else:
+            axes.plot([], [], ":", color=GREY, label=f"{label}: at {number(value)}, outside of this axis")
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 104)
+    axes.legend(loc="lower right")
 
 
-def scale_x(axes: Axes, ticks: Sequence[float]) -> None:
-    """A base 2 axis with a tick at each level that was tested and at nothing else."""
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    if ticks:
-        margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.12
-        axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
+def _draw_ecdf(axes: Axes, line: Line, level: Level, requests: Records) -> bool:
+    """Whether there was anything to draw."""
+    values = sorted(value for _, value in request_values(requests, level_of(level), line.metric.name))
+    look = {"color": line.look.colour, "marker": line.look.marker, "markersize": 4}
+    if not level["valid"]:
+        look["markerfacecolor"] = "white"
+    name = line.metric.short
+    if values:
+        shares = [100 * rank / len(values) for rank in range(1, len(values) + 1)]
+        xs, ys = np.repeat(values, 2)[1:], np.repeat(shares, 2)[:-1]  # along each step, then up to the next dot
+        axes.plot(xs, ys, line.look.style, markevery=2, label=f"{name}, n = {len(values)}", **look)
+        return True
+    known = [(line.metric.value_in(level, figure), share) for figure, share in SHARES.items()]
+    points = [(value, share) for value, share in known if value is not None and abs(value) < MAX_ON_AXIS]
+    if points:
+        label = f"{name}: percentiles alone, the requests are not here"
+        axes.plot(*zip(*points, strict=True), line.look.style, label=label, **look)
+    return bool(points)
 
 
-def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
-    """The last panel of the overview: what was measured, in words."""
-    axes.set_axis_off()
+# ---- In words ----
+
+
+def _describe(axes: Axes, run: Run) -> None:
+    """The last panel of the overview: what was measured, in words; of one level also what has no plot."""
     provenance = run["provenance"]
     judge, harness = provenance["judge"], provenance["harness"]
     requests = sum(level["requests"] for level in run["levels"])
@@ -249,31 +402,20 @@ def _describe(axes: Axes, run: Mapping[str, Any]) -> None:
         ("requests", f"{valid_count} of {requests} ok"),
         ("judge", judge["name"] if judge else "none"),
         ("omni-bench", f"{harness['version']} {(harness['commit'] or '')[:12]}".strip()),
-        ("run", "valid" if run["valid"] else "INVALID: no performance claim"),
     ]
-    y = 0.97
+    if len(run["levels"]) == 1:
+        of_level = [metric for metric in in_order(audio=has_audio(run), text=has_text(run)) if metric.plot]
+        facts += [
+            (
+                metric.plot.line or metric.short,
+                f"{metric_text(metric, metric.value_in(run['levels'][0]))} {metric.unit}".strip(),
+            )
+            for metric in of_level
+            if metric.scope is Scope.LEVEL
+        ]
+    y = 0.98
     for name, value in facts:
-        wrapped = textwrap.wrap(str(value), 44) or ["n/a"]
-        colour = ORANGE if name == "run" and not run["valid"] else "#222222"
-        axes.text(0.02, y, name, transform=axes.transAxes, fontsize=10, color=GREY, va="top")
-        text = _plain("\n".join(wrapped[:3]))
-        axes.text(0.27, y, text, transform=axes.transAxes, fontsize=10, color=colour, va="top", linespacing=1.25)
-        y -= 0.062 * min(len(wrapped), 3) + 0.035
-
-
-def subtitle(run: Mapping[str, Any], width: int) -> str:
-    """What was measured, in at most ``width`` characters."""
-    return _plain(
-        textwrap.shorten(f"{run['scenario']} · {target_name(run)} · {hardware_name(run)}", width, placeholder=" …")
-    )
-
-
-def _plain(text: str) -> str:
-    """``text`` without matplotlib's mathematics."""
-    return text.replace("$", r"\$")
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG. Raises StoreError."""
-    canvas = FigureCanvasAgg(figure)
-    write_atomically(path, lambda temporary: canvas.print_png(temporary))
+        wrapped = (textwrap.wrap(str(value), 44) or [NA])[:3]
+        axes.text(0.0, y, name, transform=axes.transAxes, color=GREY, va="top")
+        axes.text(0.22, y, "\n".join(wrapped), transform=axes.transAxes, color=INK, va="top")
+        y -= 0.055 * len(wrapped) + 0.03

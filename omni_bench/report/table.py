@@ -13,7 +13,8 @@ from omni_bench.errors import AccuracyError
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Metric, Part, Scope, Shown
-from omni_bench.records.level import is_open_loop, level_of
+from omni_bench.records.level import Level as LevelKey
+from omni_bench.records.level import is_open_loop, level_of, level_or_none
 from omni_bench.report.format import (
     NA,
     count,
@@ -156,6 +157,16 @@ def metric_value(level: Mapping[str, Any], name: str, figure: str) -> float | No
     """A figure ("p50", "mean", ...) of a metric of a level, None if the level has no such metric or figure."""
     summary = level["metrics"].get(name)
     return None if summary is None else summary.get(figure)
+
+
+def request_values(requests: Sequence[Mapping[str, Any]], level: LevelKey | None, name: str) -> list[tuple[str, float]]:
+    """(request id, value) of a metric in the lines of requests.jsonl of a level; of valid requests that have one."""
+    return [
+        (one["request_id"], value)
+        for one in requests
+        if level_or_none(one) == level and not one.get("faults")
+        if isinstance(value := (one.get("metrics") or {}).get(name), (int, float))
+    ]
 
 
 def valid_requests(level: Mapping[str, Any]) -> int | None:

@@ -15,7 +15,7 @@ from omni_bench.report.page.run_page import run_page
 
 
 def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path:
-    """Write report.md, report.html, wer_evidence.md and plots/*.png of a finished run anew; the path of report.md.
+    """Write report.md, report.html, wer_evidence.md and plots/ of a finished run anew; the path of report.md.
 
     Reads run.json, the .jsonl files and the kept audio. With ``plots`` false none are drawn, and
     those that are there are left alone and linked; where drawing fails there are none. Raises StoreError: not a run,
@@ -32,7 +32,7 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
         from omni_bench.report.cross_talk_plot import draw_cross_talk
         from omni_bench.report.plots import draw_plots  # matplotlib takes seconds to import
 
-        draw_plots(run, folder.plots_dir)
+        draw_plots(run, folder.plots_dir, requests)
         draw_cross_talk(run, hits, in_flight_ns([*requests, *warmup]), folder.plots_dir)
         return sorted(folder.plots_dir.glob("*.png"))
 

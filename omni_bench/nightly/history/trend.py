@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omni_bench.compare.stats.drift import ChangePoint, change_points
+from omni_bench.compare.stats.nightly import prediction
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline
@@ -82,6 +83,33 @@ def located_changes(series: MetricSeries) -> tuple[Change, ...]:
         )
         for point in change_points(series.logs, points=series.points)
     )
+
+
+def expected_values(trend: Trend) -> list[tuple[float, float] | None]:
+    """Between which values each night was expected by those before it, since the last change point.
+
+    None with fewer than ten such nights. It is the interval by which the gate calls a night acute, but for
+    change points that were found only later.
+    """
+    series = trend.series
+    starts = [0, *(change.point.index for change in trend.changes)]
+    found = []
+    for index in range(len(series.logs)):
+        start = max((start for start in starts if start < index), default=0)
+        ends = prediction(series.logs[start:index])
+        found.append(None if ends is None else _values(series, ends.low, ends.high))
+    return found
+
+
+def _values(series: MetricSeries, low: float, high: float) -> tuple[float, float] | None:
+    """Two of the series' logarithms as values of its metric; None where no night tells how they are related."""
+    entry, scale = METRICS[series.metric], 1.0
+    if not entry.as_share:
+        return math.exp(low), math.exp(high)
+    if entry.relative_to:  # ln(1 + value / E2EL), with one E2EL for the whole series
+        known = zip(series.values, series.logs, strict=True)
+        scale = next((value / math.expm1(log) for value, log in known if value and log), 0.0)
+    return (scale * math.expm1(low), scale * math.expm1(high)) if scale else None
 
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:

@@ -8,11 +8,12 @@ from typing import Any
 from omni_bench.errors import StoreError
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.stalls import stall_spans_ns
-from omni_bench.records.level import Level, level_of, level_or_none, short_title
+from omni_bench.records.level import Level, level_of, short_title
 from omni_bench.records.timeline import Timeline
 from omni_bench.records.timeline_json import timeline_from_dict
 from omni_bench.report.cross_talk import slots_of
 from omni_bench.report.format import metric_text
+from omni_bench.report.table import request_values
 
 MAX_REQUESTS = 400
 MAX_TICKS = 200
@@ -98,12 +99,7 @@ def distributions(run: Record, requests: Sequence[Record]) -> list[dict[str, Any
         levels = []
         for level in run["levels"]:
             key = level_of(level)
-            dots = [
-                [one["request_id"], value]
-                for one in requests
-                if level_or_none(one) == key and not one.get("faults")
-                if isinstance(value := (one.get("metrics") or {}).get(metric.name), (int, float))
-            ]
+            dots = [list(dot) for dot in request_values(requests, key, metric.name)]
             figures = [metric_text(metric, metric.value_in(level, figure)) for figure in ("p50", "p90")]
             said = f"p50 {figures[0]} · p90 {figures[1]}"
             levels.append(

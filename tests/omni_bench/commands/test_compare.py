@@ -28,7 +28,8 @@ def test_a_regression_exits_with_1_and_writes_everything(make, tmp_path, capsys)
     assert (out / "compare.csv").read_text().startswith("concurrency,metric,")
     assert f"omni-bench compare {before} {after}\n" in written
     assert json.loads((out / "compare.json").read_text())["outcome"] == "REGRESSION"
-    assert sorted(path.name for path in (out / "plots").iterdir()) == ["before_after.png", "e2el_over_audio.png"]
+    drawn = {path.name for path in (out / "plots").iterdir()}
+    assert drawn == {f"{name}.{kind}" for name in ("before_after", "e2el_over_audio") for kind in ("png", "svg")}
 
 
 def test_a_plot_that_cannot_be_drawn_costs_no_comparison(make, tmp_path, capsys, monkeypatch):

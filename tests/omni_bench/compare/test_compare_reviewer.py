@@ -100,7 +100,7 @@ def test_a_side_without_one_completed_request_is_missing_and_not_zero(make):
     assert all(cell.change is None for cell in comparison.cells)
     to_document(comparison)
     labels = [axes.get_legend_handles_labels()[1] for axes in plots._metrics_figure(comparison, arms).axes]
-    assert labels == [["before"]] * 5 + [[]]
+    assert labels == [["before"]] * 5 + [["before", "after"]]  # none heard is all wrong
 
 
 def test_levels_that_a_side_lacks_are_named(make):

@@ -75,7 +75,7 @@ def test_text_alone_is_judged_by_its_text(make, slower, outcome):
     assert {one["metric"] for one in document["primaries"]} == {*TEXT_PRIMARIES, "ttft_tail_ms"}
 
 
-@pytest.mark.parametrize(("alone", "panels"), [(False, 8), (True, 4)])
+@pytest.mark.parametrize(("alone", "panels"), [(False, 9), (True, 5)])
 def test_panels_are_those_of_the_rows(make, tmp_path, alone, panels):
     both = arms(make, 1.2, alone=alone, pairs=2)
     comparison = compare_runs(*both)

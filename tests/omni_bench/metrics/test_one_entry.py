@@ -62,7 +62,7 @@ def test_a_run_and_its_report_show_it(tmp_path):
     assert f"`{NAME}`" in percentile_table(run)
     (plot,) = (one for one in plots_of(run) if one.name == "third_chunk")
     assert (plot.title, plot.y_label) == ("Time to third chunk", "TT3C (ms)")
-    assert plot.lines[0].figures(run["levels"][0]) == (summary["p50"], summary["p90"])
+    assert plot.lines[0].figures(run["levels"][0]) == (summary["p50"], None, summary["p90"])
     stored = [record["metrics"][NAME] for record in folder.read_requests()]
     again = [request.metrics[NAME] for level in read_results(folder, run) for request in level.requests]
     assert stored == again and None not in stored

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
 
+import figures
 import numpy as np
 import pytest
 import run_factory as runs
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib import image
 
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.report import cross_talk_plot
 from omni_bench.report.cross_talk import slots_of
 from omni_bench.report.cross_talk_plot import draw_cross_talk, slot_matrix
+from omni_bench.report.style import look
 from omni_bench.report.write import write_report
 
 FOUND = {"hits": 2, "pairs": 9, "expected_false_hits": None, "null_pairs": 0, "null_hits": 0, "chance": 0.5}
@@ -46,22 +49,38 @@ def run():
     return run
 
 
-def test_levels_of_one_slot_or_unchecked_have_no_picture(run, tmp_path):
+def test_only_levels_with_hits_have_a_picture(run, tmp_path):
     in_flight = {2: {"a": (0, 10), "b": (0, 10)}}
-    paths = draw_cross_talk(run, [hit("a", "b"), hit("b", "a", 4)], in_flight, tmp_path)
+    hits = [hit("a", "b"), hit("b", "a", 4), hit("a", "b", 8)]
+    paths = draw_cross_talk(run, hits, in_flight, tmp_path)
     assert [path.name for path in paths] == ["cross_talk_c2.png", "cross_talk_c4.png"]
-    pictures = [image.imread(path) for path in paths]
-    assert all(picture.std() > 0.01 for picture in pictures)
-    blank = draw_cross_talk(run, [], in_flight, tmp_path / "blank")
-    assert not np.array_equal(image.imread(blank[0]), pictures[0])
+    assert draw_cross_talk(run, [], in_flight, tmp_path) == []
+    assert list(tmp_path.iterdir()) == [], "those of an older report are gone"
+
+
+def test_slot_0_is_at_the_top_and_the_picture_says_what_it_is(run):
+    run["valid"], run["invalid_reasons"] = False, []
+    run["provenance"]["target"]["description"]["health"]["fault"] = "neighbour_slot"
+    with look():
+        figure = cross_talk_plot._figure(run, run["levels"][2], np.array([[0, 2], [1, 0]]), 1)
+    axes = figure.axes[0]
+    top, bottom = (axes.transData.transform((0, slot))[1] for slot in (0, 1))
+    assert top > bottom
+    assert {(text.get_position(), text.get_text()) for text in axes.texts} == {((1, 0), "2"), ((0, 1), "1")}
+    said = " ".join(figures.words(figure)).replace("\n", " ")
+    assert "2 hits, n/a expected by chance, 9 pairs; 1 from another level" in said
+    assert "FAULT INJECTED on purpose: reference.fault=neighbour_slot" in said and "INVALID (no performance" in said
+    assert figures.cut_off(figure) == []
 
 
 def test_the_report_draws_and_links_it(run, tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_run(run)
+    full = hit("a", "b") | {"kind": "target", "relation": "in flight", "also": [], "position": "whole", "score": 9.0}
+    folder.cross_talk_jsonl.write_text(json.dumps(full | {"heard": "x", "words": "x", "rate_hz": None}) + "\n")
     write_report(folder)
     assert "(plots/cross_talk_c2.png)" in folder.report_md.read_text()
-    assert (tmp_path / "plots/cross_talk_c2.png").is_file()
+    assert (tmp_path / "plots/cross_talk_c2.svg").is_file()
 
 
 # --- slots: never shared by requests in flight at the same time, and no more than needed

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import figures
 import night_factory as made
 import pytest
 from reasons import because
 
+from omni_bench.compare.stats.nightly import prediction
+from omni_bench.nightly.history import plots
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.plots import draw_trends
+from omni_bench.nightly.history.series import series_of
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
-from omni_bench.nightly.history.trend import commit_range, trends
+from omni_bench.nightly.history.trend import Trend, commit_range, expected_values, trends
 from omni_bench.records.invalid_reason import Code
+from omni_bench.report.style import look
 
 
 @pytest.fixture
@@ -69,8 +78,57 @@ def test_commit_ranges():
     assert commit_range((None, None)) == "unknown..unknown"
 
 
+def test_each_night_is_expected_by_those_before_it_since_the_last_change(runs):
+    (rtf,) = (trend for trend in trends(runs) if trend.series.metric == "rtf")
+    expected = expected_values(rtf)
+    assert expected[:10] == [None] * 10 and expected[13:] == [None] * 7, "fewer than ten nights before them"
+    own = prediction(rtf.series.logs[:12])
+    assert expected[12] == pytest.approx((math.exp(own.low), math.exp(own.high)))
+    assert expected[12][1] < rtf.series.values[12], "the night of the change lies above"
+
+
+def test_expected_fixed_costs_are_in_their_own_unit(runs):
+    series = series_of(runs, "e2el_intercept_ms", "c = 1")
+    ends = expected_values(Trend(series, (), (None, 0), None))[11]
+    assert ends[0] < min(series.values[:11]) < max(series.values[:11]) < ends[1] < 1.2 * max(series.values[:11])
+
+
 def test_plots(runs, tmp_path):
     baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
     paths = draw_trends(runs, trends(runs, baseline), tmp_path, baseline)
     assert [path.name.rpartition("-")[2] for path in paths] == ["ttfp_ms.png", "rtf.png", "audio_per_s.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
+    assert all(path.with_suffix(".svg").is_file() for path in paths)
+
+
+def test_a_picture_of_a_trend_explains_itself(runs):
+    baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
+    found = [trend for trend in trends(runs, baseline) if trend.series.metric == "ttfp_ms"]
+    night = next(run for run in runs if run.started_utc.startswith("2026-01-13"))
+    alarm = HistoryAlarm("ttfp_ms", "c = 1", "acute", night.run_id, night.run_id, 0.1)
+    with look():
+        figure = plots._figure(runs, found, "ttfp_ms", baseline, [alarm])
+        (axes,) = figure.axes
+        said = figures.words(figure)
+        assert figures.cut_off(figure) == []
+        assert "Time to first packet: TTFP p50 (ms) of every night" in said and axes.get_ylabel() == "TTFP p50 (ms)"
+        assert {
+            "expected: 99.5 % prediction interval", "INVALID night: no performance claim", "change point, worse",
+            "ALARM of the gate", "baseline, set 2026-01-05",
+        } == set(figures.legend_words(axes))  # fmt: skip
+        labels = figures.point_labels(axes)
+        point, box = labels["ALARM (acute) +10.0 %"]
+        assert axes.transData.inverted().transform(point)[1] == pytest.approx(night.levels[0].value("ttfp_ms"))
+        assert figures.gap_pt(axes, point, box) < 15
+        assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > max(found[0].series.values)
+        dates = [text.get_text() for text in axes.get_xticklabels()]
+        assert dates[-1] == "2026-01-20" and 3 < len(dates) <= 8
+        boxes = [text.get_window_extent() for text in axes.get_xticklabels()]
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+def test_faults_and_an_invalid_newest_night_are_said(runs):
+    bad = [*runs[:-1], replace(runs[-1], faults=("target.chaos=drip",), valid=False)]
+    said = " ".join(figures.words(plots._figure(bad, trends(bad)[:1], "ttfp_ms", None, [])))
+    assert "FAULT INJECTED on purpose in 1 of 21 nights: target.chaos=drip" in said
+    assert "INVALID (no performance claim): the newest night, 2026-01-20" in said
