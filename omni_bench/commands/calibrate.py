@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.errors import EXIT_OK
+from omni_bench.errors import EXIT_OK, ConfigError
+from omni_bench.records.config import RAY
 from omni_bench.records.recording import bias_target_ms
 from omni_bench.run.calibration import Calibration, calibrate, calibrated_levels, calibration_file
 from omni_bench.run.config.compose import compose
@@ -16,6 +17,11 @@ COLUMNS = "streams  processes  requests  bias p50  bias p99  jitter p99  lag p99
 def calibrate_command(overrides: Sequence[str] = ()) -> int:
     """Measure, print and keep. Raises ConfigError for overrides that make no configuration, and what a load raises."""
     config = compose(overrides)
+    if config.load.engine == RAY:
+        raise ConfigError(
+            "load.engine=ray: the server of known send times is on this machine, and so is the client that is "
+            "measured: calibrate with load.engine=local, on each machine"
+        )
     levels = calibrated_levels(config.load)
     say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.\n")
     say(COLUMNS)

@@ -90,7 +90,13 @@ class WorkerError(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     message: str
 
 
-LoadEvent = Union[RequestStarted, RequestFinished, Ready, WarmupDone, LevelDone, WorkerError]
+class EngineFailed(msgspec.Struct, frozen=True, tag_field="event", tag="engine_failed"):
+    """The load cannot go on, or cannot begin, for what ``message`` says; nothing follows."""
+
+    message: str
+
+
+LoadEvent = Union[RequestStarted, RequestFinished, Ready, WarmupDone, LevelDone, WorkerError, EngineFailed]
 
 
 def write_message(message: LoadEvent | LevelJob) -> bytes:

@@ -22,6 +22,7 @@ STDERR_TAIL_LINES = 20
 class WorkerProcess:
     """Starts the worker in a session of its own (the terminal's Ctrl-C does not reach it) and gives it ``job``.
 
+    ``module`` and its ``arguments``: what runs.
     ``lines``: where it puts itself with each line of its stdout, b"" at the end; several workers may share one.
     ``pass_fds``: open files that it inherits. A context manager: on leaving, the worker is gone, killed if need be.
     Raises OmniBenchError when it cannot be started.
@@ -32,9 +33,11 @@ class WorkerProcess:
         job: bytes,
         lines: queue.SimpleQueue[tuple[WorkerProcess, bytes]],
         pass_fds: Sequence[int] = (),
+        module: str = "omni_bench.load.worker",
+        arguments: Sequence[str] = (),
     ) -> None:
         try:
-            self._process = start_module("omni_bench.load.worker", stderr=subprocess.PIPE, pass_fds=pass_fds)
+            self._process = start_module(module, *arguments, stderr=subprocess.PIPE, pass_fds=pass_fds)
         except OSError as error:
             raise OmniBenchError(f"cannot start the load worker with {sys.executable}: {error}") from None
         self._lines = lines
@@ -74,6 +77,10 @@ class WorkerProcess:
         self._stderr_reader.join(timeout=1.0)
         lines = "\n".join(self._stderr)
         return f"its stderr ends with:\n{lines}" if lines else "its stderr is empty"
+
+    def why_ended(self, status: int | None) -> str:
+        """An error message for one that ended before its time."""
+        return f"the load worker ended early, with status {status}; {self.stderr_tail()}"
 
     def terminate(self) -> None:
         """SIGTERM: stop sending, keep what is finished."""

@@ -17,6 +17,7 @@ from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.urls import server_root, url_problem
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.events import (
+    EngineFailed,
     LevelDone,
     LevelJob,
     LoadEvent,
@@ -29,9 +30,9 @@ from omni_bench.load.events import (
 )
 from omni_bench.load.files import allow_files, connections_of
 from omni_bench.load.process import WorkerProcess
-from omni_bench.load.shares import share, tickets, workers_for
+from omni_bench.load.ray_cluster import ENGINE, ray_arguments
+from omni_bench.load.shares import split, workers_for
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
-from omni_bench.records.level import Rate
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.recording import LevelRecording, LoopLag, unsent_timeline
 from omni_bench.records.timeline import RequestError, Timeline
@@ -76,11 +77,13 @@ def run_level(
     is_target_alive: Callable[[], bool] | None = None,
     health_path: str = "/health",
     workers: int | None = 1,
+    ray_address: str | None = None,
 ) -> LevelRecording:
     """Run one level in ``workers`` processes (None: as :func:`workers_for` has it) and return its raw facts.
 
     Their clocks are one, as all are processes of this machine (CLOCK_MONOTONIC), and so is the start of the measured
-    phase. In a closed loop they draw from one queue of requests.
+    phase. In a closed loop they draw from one queue of requests. ``ray_address``: spread them over the nodes of that
+    Ray cluster (:mod:`omni_bench.load.ray_engine`); each node then has its part of the plan.
 
     ``on_event`` is called in this thread with each event as it comes; the load does not wait
     for it. Every request of the plan gets a RequestFinished event, also one that was given
@@ -96,7 +99,8 @@ def run_level(
     signal takes its usual effect at once; the workers are killed then.
 
     Raises ConfigError (bad URL or key, too few open files allowed), StoreError (audio cannot be written),
-    LevelBroken (a worker crashed; with the end of its stderr), and whatever ``on_event`` raises.
+    LevelBroken (a worker crashed, with the end of its stderr, or a node of the cluster is gone), and
+    whatever ``on_event`` raises.
     """
     job = make_job(plan, base_url, client, spool_dir, health_path)
     allow_files(connections_of(plan))
@@ -104,14 +108,17 @@ def run_level(
         spool_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot make the folder for audio {spool_dir}: {error}") from None
-    count = workers_for(plan, workers, len(os.sched_getaffinity(0)))
-    level = _Level(plan, on_event, is_target_alive, count)
+    count = 1 if ray_address is not None else workers_for(plan, workers, len(os.sched_getaffinity(0)))
+    level = LevelEvents(plan, on_event, is_target_alive, count)
     lines: Lines = queue.SimpleQueue()
     with held_back_signals() as signals, ExitStack() as stack:
         jobs, pass_fds = [job], ()
         if count > 1:
-            jobs, pass_fds = _shared(job, count, stack)
-        started = [stack.enter_context(WorkerProcess(write_message(one), lines, pass_fds)) for one in jobs]
+            jobs, pass_fds = split(job, count, stack)
+        arguments = ("omni_bench.load.worker", ())
+        if ray_address is not None:  # one process here, which has load workers on the nodes of a cluster
+            arguments = (ENGINE, ray_arguments(ray_address, workers))
+        started = [stack.enter_context(WorkerProcess(write_message(one), lines, pass_fds, *arguments)) for one in jobs]
         level.listen(started, lines, signals)
     recording = level.recording(spool_dir, interrupted=signals.received)
     if recording.interrupted:
@@ -119,18 +126,6 @@ def run_level(
     if level.broken is not None:
         raise LevelBroken(level.broken, recording)
     return recording
-
-
-def _shared(job: LevelJob, count: int, stack: ExitStack) -> tuple[list[LevelJob], tuple[int, ...]]:
-    """The jobs of ``count`` workers, and the file that they inherit."""
-    descriptor = None
-    if not isinstance(job.plan.concurrency, Rate):
-        descriptor = stack.enter_context(tickets(len(job.plan.measured))).fileno()
-    jobs = []
-    for index in range(count):
-        plan, slots = share(job.plan, index, count, all_measured=descriptor is not None)
-        jobs.append(replace(job, plan=plan, slots=slots, tickets_fd=descriptor, gated=True))
-    return jobs, () if descriptor is None else (descriptor,)
 
 
 def check_api_key(client: ClientConfig) -> None:
@@ -172,7 +167,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
 Lines = queue.SimpleQueue[tuple[WorkerProcess, bytes]]
 
 
-class _Level:
+class LevelEvents:
     """Collects the events of one level and decides when to stop it. ``broken``: how a worker ended early, if one did.
 
     What each worker says of its share of the warm-up and of the level is passed on as one event of the whole.
@@ -184,11 +179,13 @@ class _Level:
         on_event: Callable[[LoadEvent], None],
         is_target_alive: Callable[[], bool] | None,
         workers: int,
+        start_in_ns: int = START_IN_NS,
     ) -> None:
         self._plan = plan
         self._on_event = on_event
         self._is_target_alive = is_target_alive
         self._workers = workers
+        self._start_in_ns = start_in_ns
         self._timelines: dict[str, Timeline] = {}
         self._spooled: list[str] = []
         self._warm: list[WarmupDone] = []
@@ -220,7 +217,7 @@ class _Level:
         crashed = status is not None and status > 0
         if worker in self._done or (self._stop_by_s is not None and not crashed):
             return
-        self.broken = self.broken or f"the load worker ended early, with status {status}; {worker.stderr_tail()}"
+        self.broken = self.broken or worker.why_ended(status)
         if self._stop_by_s is None:  # the others would make another load than was asked for
             self._stop(workers)
 
@@ -247,7 +244,7 @@ class _Level:
         lags = [done.lag for done in self._done.values() if done.lag is not None]
         if not lags or len(lags) < self._workers:
             return None
-        return replace(max(lags, key=lambda lag: lag.p99_ms), workers=self._workers)
+        return replace(max(lags, key=lambda lag: lag.p99_ms), workers=sum(lag.workers for lag in lags))
 
     def _timeline(self, planned: PlannedRequest, error: RequestError) -> Timeline:
         known = self._timelines.get(planned.request_id)
@@ -267,6 +264,9 @@ class _Level:
             ) from error
         if isinstance(event, WorkerError):
             raise StoreError(event.message)
+        if isinstance(event, EngineFailed):
+            self.broken = event.message
+            return
         if isinstance(event, RequestFinished):
             self._timelines[event.timeline.request_id] = event.timeline
             if event.spooled:
@@ -280,7 +280,7 @@ class _Level:
         if isinstance(event, Ready):
             self._ready.append(worker)
             if len(self._ready) == self._workers:
-                start_ns = time.perf_counter_ns() + START_IN_NS
+                start_ns = time.perf_counter_ns() + self._start_in_ns
                 for one in self._ready:
                     one.send({"start_ns": start_ns})
                 self._ready.clear()

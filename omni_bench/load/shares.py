@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import BinaryIO
 
+from omni_bench.load.events import LevelJob
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 
@@ -31,20 +33,41 @@ def workers_for(plan: LevelPlan, workers: int | None, cores: int) -> int:
     return max(1, min(int(workers), int(most)))
 
 
-def share(plan: LevelPlan, index: int, workers: int, *, all_measured: bool) -> tuple[LevelPlan, int]:
+def share(
+    plan: LevelPlan, index: int, workers: int, *, all_measured: bool, slots: int | None = None
+) -> tuple[LevelPlan, int]:
     """What worker number ``index`` of ``workers`` is given of ``plan``, and its slots.
 
-    Slots, the cap of an open loop and the warm-up are divided evenly; request i is worker i modulo ``workers``'s.
+    ``slots`` of a closed loop (None: as many as its concurrency), the cap of an open loop and the requests are dealt in
+    turn: slot s is worker s modulo ``workers``'s, and so is request s, s + ``slots``, and so on.
     ``all_measured``: all have the same measured requests, from which they draw (:func:`drawn`).
     """
-    mine = slice(index, None, workers)
-    measured = plan.measured if all_measured else plan.measured[mine]
-    cap = None if plan.max_in_flight is None else _part(plan.max_in_flight, index, workers)
-    slots = 1 if isinstance(plan.concurrency, Rate) else _part(plan.concurrency, index, workers)
-    return replace(plan, warmup=plan.warmup[mine], measured=measured, max_in_flight=cap), slots
+    is_open_loop = isinstance(plan.concurrency, Rate)
+    total = workers if isinstance(plan.concurrency, Rate) else plan.concurrency if slots is None else slots
+
+    def mine(requests: tuple[PlannedRequest, ...]) -> tuple[PlannedRequest, ...]:
+        return tuple(one for number, one in enumerate(requests) if number % total % workers == index)
+
+    measured = plan.measured if all_measured else mine(plan.measured)
+    cap = None if plan.max_in_flight is None else part(plan.max_in_flight, index, workers)
+    own = 1 if is_open_loop else part(total, index, workers)
+    return replace(plan, warmup=mine(plan.warmup), measured=measured, max_in_flight=cap), own
 
 
-def _part(total: int, index: int, workers: int) -> int:
+def split(job: LevelJob, count: int, stack: ExitStack) -> tuple[list[LevelJob], tuple[int, ...]]:
+    """The jobs of ``count`` workers of one machine, and the file that they inherit, which ``stack`` closes."""
+    descriptor = None
+    if not isinstance(job.plan.concurrency, Rate):
+        descriptor = stack.enter_context(tickets(len(job.plan.measured))).fileno()
+    jobs = []
+    for index in range(count):
+        plan, slots = share(job.plan, index, count, all_measured=descriptor is not None, slots=job.slots)
+        jobs.append(replace(job, plan=plan, slots=slots, tickets_fd=descriptor, gated=True))
+    return jobs, () if descriptor is None else (descriptor,)
+
+
+def part(total: int, index: int, workers: int) -> int:
+    """How many of ``total``, dealt in turn, number ``index`` of ``workers`` gets."""
     return total // workers + (index < total % workers)
 
 

@@ -127,6 +127,8 @@ class LoadConfig:
     workers: Optional[int] = key(
         None, "load processes; null: one for 64 in flight (open loop: 64 requests/s), half the cores at most"
     )
+    engine: str = key("local", "where the load processes run: local, or ray, on the nodes of a cluster (the extra ray)")
+    ray_address: str = key("auto", "engine=ray: auto (the cluster of this machine), local (a new one), or HOST:PORT")
     lag_budget_ms: float = key(25.0, "a level is invalid if the p99 of the client's own lag or lateness is above")
     arrival: str = key("poisson", "open loop: constant, poisson, gamma or trace")
     burstiness: float = key(1.0, "gamma: shape of the gaps; 1 is Poisson, below 1 comes in bursts")
@@ -231,3 +233,5 @@ DATASET_KINDS = ("bundled", "seed_tts", "huggingface", "random")
 
 
 CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH = "closed_loop", "open_loop", "rate_search"
+LOCAL, RAY = "local", "ray"
+"""``load.engine``."""

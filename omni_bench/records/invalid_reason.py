@@ -137,6 +137,13 @@ class Code(StrEnum):
         "{concurrency} streams by omni-bench calibrate): it says nothing about the server",
         "Give the client more cores, or load.workers; calibrate and run again.",
     )
+    CLOCKS_APART = (
+        "clocks_apart",
+        Blame.CLIENT,
+        "the clocks of the {nodes} nodes that made the load are known within {error_ms:.1f} ms only, budget "
+        "{budget_ms:g} ms: what they stamped cannot be put together",
+        "Make the load from nodes on one fast network, or here (load.engine=local).",
+    )
     CLIENT_LATE = (
         "client_late",
         Blame.CLIENT,

@@ -94,11 +94,28 @@ class TtfpBias:
 
 
 @dataclass(frozen=True)
+class NodeClock:
+    """The clock of one node of a Ray cluster: what its stamps were moved by, and how exact that is.
+
+    ``workers``: its load processes. ``offset_ms``: how far its clock was ahead of this machine's; 0 for another
+    process of this machine (``one_machine``). ``error_ms``: the most by which a stamp of it can be wrong after that,
+    drift over the level included; see :mod:`omni_bench.load.clocks`.
+    """
+
+    address: str
+    workers: int
+    offset_ms: float
+    error_ms: float
+    one_machine: bool
+
+
+@dataclass(frozen=True)
 class LoopLag:
     """Lag of the event loop over a level; ``samples`` is how many the percentiles stand on.
 
     ``workers``: how many processes drove the level; the lag is of the one that lagged most. ``cpu``: None where the
-    system does not tell how long a thread waits for a CPU. ``bias``: None without a calibration.
+    system does not tell how long a thread waits for a CPU. ``bias``: None without a calibration. ``nodes``: of a level
+    that was spread over machines; () of any other.
     """
 
     p50_ms: float
@@ -108,3 +125,9 @@ class LoopLag:
     cpu: CpuWait | None = None
     workers: int = 1
     bias: TtfpBias | None = None
+    nodes: tuple[NodeClock, ...] = ()
+
+    @property
+    def clock_error_ms(self) -> float | None:
+        """Of the node whose clock is least well known; None of a level of one machine's own load processes."""
+        return max((node.error_ms for node in self.nodes), default=None)

@@ -197,12 +197,18 @@ def legend(run: Mapping[str, Any]) -> str:
 
 
 def _bias_bound(level: Mapping[str, Any]) -> str | None:
-    bias = (level["client"] or {}).get("ttfp_bias")
+    client = level["client"] or {}
+    bias, nodes = client.get("ttfp_bias"), client.get("nodes", ())
+    clocks = ""
+    if nodes:
+        error_ms = max(node["error_ms"] for node in nodes)
+        clocks = f"clocks of {len(nodes)} node{'s' * (len(nodes) != 1)} known within {fixed(error_ms, 2)}"
     if not bias:
-        return None
+        return f"{NA} at {short_title(level_of(level))} ({clocks})" if clocks else None
     target_ms = bias_target_ms(bias["concurrency"])
     missed = target_ms is not None and bias["p99_ms"] > target_ms
     more = f" (more than the {target_ms:g} ms that an idle machine keeps)" if missed else ""
+    more += f" ({clocks})" if clocks else ""
     return f"{fixed(bias['p99_ms'], 2)} at {short_title(level_of(level))}{more}"
 
 
@@ -280,7 +286,8 @@ def _lag(run: Mapping[str, Any]) -> str | None:
         "How late the client's event loop ran while it measured; no time in this report is more exact than that. "
         "First bytes: how long the first audio or text of a request may have waited in the client before it was "
         "read, at most. TTFP bias: what the client adds to a TTFP, from a server's write on, as `omni-bench calibrate` "
-        f"measured it on that machine; {NA}: it did not."
+        f"measured it on that machine; {NA}: it did not. Clock error: by how much stamps of other nodes of a Ray "
+        "cluster may be wrong on this machine's clock (half of the shortest round trip, and drift)."
     )
     return f"{lag_table(run)}\n\n{note}"
 

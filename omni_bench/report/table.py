@@ -214,7 +214,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
     headers = (
         level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
         "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)", "load processes",
-        "TTFP bias p50 (ms)", "p99 (ms)",
+        "TTFP bias p50 (ms)", "p99 (ms)", "clock error (ms)",
     )  # fmt: skip
     rows = []
     for level in run["levels"]:
@@ -228,6 +228,7 @@ def lag_table(run: Mapping[str, Any]) -> str:
         figures.append(count(client.get("workers")))
         bias = client.get("ttfp_bias") or {}
         figures += [fixed(bias.get(f"{name}_ms"), 2) for name in ("p50", "p99")]
+        figures.append(fixed(max((node["error_ms"] for node in client.get("nodes", ())), default=None), 2))
         rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
 

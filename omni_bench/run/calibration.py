@@ -199,8 +199,8 @@ def bias_at(concurrency: int, workers: int, kind: str) -> TtfpBias | None:
 
 def with_bias(recording: LevelRecording, kind: str) -> LevelRecording:
     """``recording`` with the bias of its level, if this machine knows it. ``kind``: the wire form."""
-    if recording.lag is None:
-        return recording
+    if recording.lag is None or not all(node.one_machine for node in recording.lag.nodes):
+        return recording  # nothing is known of another machine
     streams = recording.concurrency
     if isinstance(streams, Rate):
         streams = max(peak_in_flight(recording.timelines), 1)

@@ -166,4 +166,5 @@ def _client(lag: LoopLag | None, first: Summary | None, budget_ms: float | None)
         "cpu_wait": asdict(lag.cpu) if lag.cpu is not None else None,
         "workers": lag.workers,
         "ttfp_bias": asdict(lag.bias) if lag.bias is not None else None,
+        "nodes": [asdict(node) for node in lag.nodes],
     }

@@ -23,7 +23,7 @@ from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
 from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
-from omni_bench.records.config import RunConfig
+from omni_bench.records.config import RAY, RunConfig
 from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.records.level import level_title
 from omni_bench.records.plan import LevelPlan
@@ -378,6 +378,7 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
         is_target_alive=target.is_alive,
         health_path=config.target.health_path,
         workers=config.load.workers,
+        ray_address=config.load.ray_address if config.load.engine == RAY else None,
     )
 
 

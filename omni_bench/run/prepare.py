@@ -16,8 +16,9 @@ from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.files import allow_files, connections_of
 from omni_bench.load.open_plan import OpenPlanner
 from omni_bench.load.plan import plan_levels, size_load
+from omni_bench.load.ray_cluster import find_nodes
 from omni_bench.load.runner import check_api_key
-from omni_bench.records.config import RATE_SEARCH, RunConfig
+from omni_bench.records.config import RATE_SEARCH, RAY, RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
@@ -53,6 +54,10 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     TARGETS[config.target.kind].check(config)
     check_api_key(config.client)
     check_speaker_encoder(config.checks)
+    if config.load.engine == RAY:
+        nodes = find_nodes(config.load.ray_address, config.load.workers)
+        apart_ms = max(node.error_ms for node in nodes)
+        say(f"load: {len(nodes)} node{'s' * (len(nodes) != 1)} of Ray, clocks known within {apart_ms:.2f} ms")
     size = size_load(config.load)
     prompts = load_prompts(config.dataset, size.prompts)
     if config.asr.kind != "none":

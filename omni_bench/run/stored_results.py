@@ -20,7 +20,7 @@ from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.invalid_reason import measured_before
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
-from omni_bench.records.recording import CpuWait, LoopLag, TtfpBias
+from omni_bench.records.recording import CpuWait, LoopLag, NodeClock, TtfpBias
 from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline import Timeline
@@ -203,7 +203,8 @@ def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | Non
         cpu = CpuWait(**client["cpu_wait"]) if client.get("cpu_wait") else None
         figures = (client[f"lag_{name}"] for name in ("p50_ms", "p99_ms", "max_ms", "samples"))
         bias = TtfpBias(**client["ttfp_bias"]) if client.get("ttfp_bias") else None
-        lag = LoopLag(*figures, cpu, client.get("workers", 1), bias)
+        nodes = tuple(NodeClock(**node) for node in client.get("nodes", ()))
+        lag = LoopLag(*figures, cpu, client.get("workers", 1), bias, nodes)
     return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
 
 

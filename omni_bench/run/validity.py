@@ -137,6 +137,8 @@ def client_reasons(summary: LevelSummary, budget_ms: float | None) -> Iterator[I
         yield client_lag(lag, budget_ms)
     if budget_ms is not None and (first := first_lag(summary, budget_ms)) is not None:
         yield first
+    if lag is not None and (apart := lag.clock_error_ms) is not None and budget_ms is not None and apart > budget_ms:
+        yield invalid(Code.CLOCKS_APART, nodes=len(lag.nodes), error_ms=apart, budget_ms=budget_ms)
     if (under := under_bias(summary)) is not None:
         yield under
     if summary.open_loop is not None and (late := client_late(summary.open_loop, budget_ms)) is not None:

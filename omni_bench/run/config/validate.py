@@ -7,11 +7,14 @@ import re
 
 from omni_bench.accuracy.asr.settings import judge_settings
 from omni_bench.errors import ConfigError, choice
+from omni_bench.load.ray_cluster import check_address
 from omni_bench.records.config import (
     CLOSED_LOOP,
     DATASET_KINDS,
+    LOCAL,
     OPEN_LOOP,
     RATE_SEARCH,
+    RAY,
     AsrConfig,
     ChecksConfig,
     DatasetConfig,
@@ -36,6 +39,7 @@ from reference_impl.settings import (
 )
 
 LOAD_KINDS = (CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH)
+LOAD_ENGINES = (LOCAL, RAY)
 ASR_KINDS = ("whisper", "faster_whisper", "none")
 SAVE_AUDIO = ("worst", "all", "none")
 MAX_CONCURRENCY = 4096
@@ -104,6 +108,8 @@ def _load(load: LoadConfig) -> None:
     choice("load.kind", load.kind, LOAD_KINDS)
     if load.workers is not None and not 1 <= load.workers <= MAX_WORKERS:
         raise ConfigError(f"load.workers={load.workers}: 1 to {MAX_WORKERS} processes, or null to let the load decide")
+    choice("load.engine", load.engine, LOAD_ENGINES)
+    check_address(load.ray_address)
     if load.kind != CLOSED_LOOP:
         validate_open_loop(load)
         return

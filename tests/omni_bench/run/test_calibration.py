@@ -15,7 +15,7 @@ from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.level import Rate
-from omni_bench.records.recording import LevelRecording, LoopLag, TtfpBias
+from omni_bench.records.recording import LevelRecording, LoopLag, NodeClock, TtfpBias
 from omni_bench.report.markdown import legend
 from omni_bench.run import calibration
 from omni_bench.run.calibration import Calibration, bias_at, calibrated_levels, calibration_of, store, with_bias
@@ -25,6 +25,7 @@ from omni_bench.run.validity import level_reasons
 from omni_bench.targets.null_server import Pace
 
 LAG = LoopLag(0.1, 0.5, 1.0, 100, workers=2)
+NODE = NodeClock("10.0.0.2", 2, -1.5, 0.3, False)
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_what_is_kept_is_found_at_the_next_level_above_with_as_many_processes(ca
 def test_a_ttfp_that_the_client_may_have_made_itself_makes_no_claim(p99_ms, refused):
     timelines = [runs.timeline(name) for name in "abc"]
     metrics = [request_metrics(one, None) for one in timelines]
-    lag = replace(LAG, bias=TtfpBias(0.1, metrics[0]["ttfp_ms"] * p99_ms / 100, 4, 2, 64))
+    lag = replace(LAG, bias=TtfpBias(0.1, metrics[0]["ttfp_ms"] * p99_ms / 100, 4, 2, 64), nodes=(NODE,))
     summary = summarise_level(2, timelines, metrics, {}, lag=lag)
     assert [reason.code for reason in level_reasons(summary)] == ["ttfp_under_bias"] * refused
     level = build_level(summary, metrics)
@@ -108,5 +109,9 @@ def test_the_report_has_the_bound_beside_ttfp(p99_ms, said):
     level = runs.make_level(2)
     level["client"] = {**(level["client"] or {}), "ttfp_bias": asdict(TtfpBias(0.1, p99_ms, 32, 1, 64))}
     assert said in legend(runs.make_run(levels=[level]))
+    level["client"]["nodes"] = [asdict(NODE)]
+    assert "(clocks of 1 node known within 0.30)" in legend(runs.make_run(levels=[level]))
     level["client"]["ttfp_bias"] = None
+    assert "n/a at c = 2 (clocks of 1 node" in legend(runs.make_run(levels=[level]))
+    level["client"]["nodes"] = []
     assert "own part of TTFP" not in legend(runs.make_run(levels=[level]))

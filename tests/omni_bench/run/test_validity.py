@@ -16,7 +16,7 @@ from omni_bench.errors import AccuracyError, DatasetError, StoreError, TargetErr
 from omni_bench.metrics.level import Warmup, summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, next_steps, reasons_of
-from omni_bench.records.recording import CpuWait, LoopLag
+from omni_bench.records.recording import CpuWait, LoopLag, NodeClock
 from omni_bench.run.parity import AloneInterrupted
 from omni_bench.run.validity import (
     carried_over,
@@ -81,6 +81,14 @@ def test_the_clients_lag_budget(p99_ms, count):
     lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)
     found = judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0)
     assert len(found) == count and all("lagged 25.1 ms at p99, budget 25 ms" in reason for reason in found)
+
+
+@pytest.mark.parametrize(("error_ms", "count"), [(25.0, 0), (25.1, 1)])
+def test_nodes_whose_clocks_are_not_known_well_enough(error_ms, count):
+    nodes = (NodeClock("10.0.0.1", 2, 0.0, 0.2, True), NodeClock("10.0.0.2", 2, -7e6, error_ms, False))
+    lag = LoopLag(p50_ms=0.1, p99_ms=1.0, max_ms=2.0, samples=500, nodes=nodes)
+    found = judged([runs.timeline("a")], lag=lag, lag_budget_ms=25.0)
+    assert len(found) == count and all("clocks of the 2 nodes" in one and "25.1 ms only" in one for one in found)
 
 
 def test_first_bytes_that_waited_in_the_client():
