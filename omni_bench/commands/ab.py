@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from omni_bench.commands.run import PROGRAM, signals_as_interrupt
 from omni_bench.compare.ab.arms import resolve_arms
 from omni_bench.compare.ab.environments import Recipe, build_environment
 from omni_bench.compare.ab.notes import opening
-from omni_bench.compare.ab.order import good_pairs, random_start
+from omni_bench.compare.ab.order import RunState, good_pairs, random_start
 from omni_bench.compare.ab.pace import Pace, earlier_run_s, stored_run_s
 from omni_bench.compare.ab.state import RUNS, STATE_NAME, StudyState, claimed
 from omni_bench.compare.ab.study import Runner, Study, StudyResult
@@ -23,7 +24,7 @@ from omni_bench.compare.ab.words import more_pairs, read_words
 from omni_bench.compare.document import to_document
 from omni_bench.compare.result import Advisory, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import FULL_PAIRS
-from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError
+from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError, StoreError
 from omni_bench.records.config import RunConfig
 from omni_bench.records.files import json_bytes
 from omni_bench.run.config.compose import utc_folder_name
@@ -31,6 +32,7 @@ from omni_bench.run.progress import PartOf
 from omni_bench.run.provenance import harness
 
 DEFAULT_ROOT = Path("reports/runs/ab")
+HAVE_FILES = (RunState.DONE, RunState.INVALID)
 ENVIRONMENTS = Path("reports/runs/environments")
 
 
@@ -121,6 +123,14 @@ def _resumed(resume: str, words: Sequence[str], out: str | None) -> tuple[Path, 
         raise ConfigError("--resume goes on in the study's own folder: it takes no --out")
     folder = Path(resume).absolute()
     state = StudyState.read(folder)
+    gone = [
+        one.folder for one in state.records if one.state in HAVE_FILES and not (folder / RUNS / one.folder).is_dir()
+    ]
+    if gone:
+        raise StoreError(
+            f"{folder / RUNS / gone[0]} is gone, so that there is nothing to go on with or to show anew; begin a new "
+            f"study: {shlex.join(state.command)}"
+        )
     if pairs is not None:
         state = _with_more(state, pairs, folder)
     now = harness()

@@ -20,9 +20,11 @@ from omni_bench.compare.result import (
     Accuracy,
     Advisory,
     Breakage,
+    Cell,
     ComparedArm,
     Comparison,
     ComparisonOutcome,
+    Mark,
 )
 from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.looks import ONE_LOOK, Look
@@ -69,6 +71,15 @@ def compare_runs(
     outcome = _outcome(pairs, used, gives_verdicts, primaries, failures, worse, broken)
     if outcome is ComparisonOutcome.AFTER_BROKEN:
         primaries = tuple(_without_verdict(primary) for primary in primaries)
+    cells = compare_cells(shown, levels, guard, alpha=alpha, verdicts=gives_verdicts and bool(used))
+    percentiles = compare_percentiles(shown, levels)
+    changes = pair_changes(shown, [i + 1 for i in used or range(len(pairs))], effects)
+    if outcome is ComparisonOutcome.NO_CLAIM and not used:  # not one figure may be believed
+        primaries = tuple(replace(_without_verdict(primary), effect=None, change=None) for primary in primaries)
+        cells = tuple(
+            Cell(cell.metric, cell.concurrency, 0, None, None, None, None, None, None, Mark.INVALID) for cell in cells
+        )
+        percentiles, changes = (), ()
     return Comparison(
         outcome=outcome,
         before=_arm(before),
@@ -94,12 +105,12 @@ def compare_runs(
         ),
         guard=guard,
         primaries=primaries,
-        cells=compare_cells(shown, levels, guard, alpha=alpha, verdicts=gives_verdicts and bool(used)),
-        percentiles=compare_percentiles(shown, levels),
+        cells=cells,
+        percentiles=percentiles,
         accuracy=accuracy,
         accuracy_worse=worse,
         broken=broken,
-        pair_changes=pair_changes(shown, [i + 1 for i in used or range(len(pairs))], effects),
+        pair_changes=changes,
         worst=worst_pairs(before, after, levels),
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omni_bench.compare.ab.words import GIT
-from omni_bench.errors import ConfigError
+from omni_bench.errors import ConfigError, alternatives
 
 GIT_TIMEOUT_S = 120.0
 WORKING_TREE = "."
@@ -51,7 +51,14 @@ def find_source(text: str, folder: Path) -> Source:
     top = Path(_git(repository, "rev-parse", "--show-toplevel", what=text))
     if ref in ("", WORKING_TREE):
         return _working_tree(top, text)
-    commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", what=text)
+    try:
+        commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", what=text)
+    except ConfigError:
+        known = _git(top, "for-each-ref", "--format=%(refname:short)", what=text).splitlines()
+        raise ConfigError(
+            f"{text!r}: {top} has no branch, tag or commit {ref!r}"
+            f"{alternatives(ref, known, 'or a commit, or git:. for the working tree')}"
+        ) from None
     return Source("git", str(top), commit, f"{text} ({commit[:12]})")
 
 

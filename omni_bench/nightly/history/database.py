@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from omni_bench.errors import ConfigError, StoreError
+from omni_bench.errors import ConfigError, StoreError, shorten
 from omni_bench.nightly.history import schema
 from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun
 from omni_bench.nightly.history.rows import (
@@ -25,6 +25,11 @@ from omni_bench.nightly.history.rows import (
     stored_level,
     timing,
 )
+
+NUMBERS = frozenset(
+    (*FIGURES, "n", "change", "exit_code", "valid", "position", "concurrency", "requests", "failed", "faulty")
+)
+"""Columns of numbers; SQLite itself takes anything in any column."""
 
 
 @dataclass(frozen=True)
@@ -250,9 +255,18 @@ class History:
 
     def _read(self, query: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         try:
-            return self._connection.execute(query, storable(parameters)).fetchall()
+            rows = self._connection.execute(query, storable(parameters)).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"cannot read the history {self.path}: {error}") from error
+        for row in rows:
+            for name, value in zip(row.keys(), row, strict=True):
+                number = name in NUMBERS and not isinstance(value, (int, float, type(None)))
+                if isinstance(value, bytes) or number:
+                    raise self._damaged(f"{name} is {shorten(repr(value), 40)}")
+        return rows
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"the history {self.path} is damaged ({what}); make it anew: history add RUN...")
 
     def _column(self, name: str, series: str) -> dict[str, str]:
         rows = self._read(
@@ -278,10 +292,7 @@ class History:
                 levels.setdefault(row["run_id"], []).append(level)
             return [run_of(row, levels.get(row["run_id"], [])) for row in rows]
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise StoreError(
-                f"the history {self.path} is damaged ({what}); make it anew: history add RUN..."
-            ) from error
+            raise self._damaged(f"{type(error).__name__}: {error}") from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

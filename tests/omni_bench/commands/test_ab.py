@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 
 import pytest
 from compare_factory import Factory
@@ -119,6 +120,16 @@ def test_a_study_of_an_older_version_is_read_and_one_that_goes_on_takes_no_pairs
     del state["extended_from"], state["plan"]["earlier_looks"]
     (tmp_path / "study" / "ab.json").write_text(json.dumps(state | {"schema_version": "1.0"}))
     assert main(["ab", "--resume", "study"]) == 0
+
+
+def test_a_study_without_its_runs_does_not_advise_to_go_on_with_it(runner, tmp_path, capsys):
+    runner(slower=(1.2, 1.0))
+    assert main(["ab", *CONFIGS, "pairs=2", "--out", "study"]) == 0
+    shutil.rmtree(tmp_path / "study" / "runs")
+    capsys.readouterr()
+    assert main(["ab", "--resume", "study"]) == 3
+    said = capsys.readouterr().err
+    assert "01-" in said and "is gone" in said and "begin a new study: omni-bench ab" in said and "--resume" not in said
 
 
 def test_infrastructure_exits_with_3(runner, capsys):

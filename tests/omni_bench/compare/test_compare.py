@@ -288,3 +288,13 @@ def test_few_requests_on_a_gpu_are_said(make):
     runs = [replace(run, facts=replace(run.facts, on_gpu=True)) for run in (make.view(), make.view(started=1))]
     notes = compare_runs(runs[:1], runs[1:]).notes
     assert any("c = 1: 14 of 64, c = 4: 14 of 64" in note for note in notes)
+
+
+def test_runs_of_which_none_is_valid_show_no_figure(make):
+    arms = make.arm("before", 2, failures=3), make.arm("after", 2, failures=3, start=2, slower=1.3)
+    comparison = compare_runs(*arms, force=True)
+    assert comparison.outcome is ComparisonOutcome.NO_CLAIM and not comparison.used
+    text = render_comparison(comparison)
+    assert "+30" not in text and "e2el_ms" not in text and "| TTFP p50 (ms) " in text
+    assert all(cell.mark is Mark.INVALID and cell.before is None and cell.change is None for cell in comparison.cells)
+    to_document(comparison)

@@ -109,3 +109,11 @@ def test_a_wheel(tmp_path):
     assert source.kind == "wheel" and source.revision == hashlib.sha256(b"wheel").hexdigest()
     with pytest.raises(ConfigError, match="there is no such wheel"):
         find_source("other-1.0-py3-none-any.whl", tmp_path)
+
+
+def test_a_ref_that_is_not_there_is_told_with_those_that_are(git, tmp_path):
+    git("branch", "faster")
+    with pytest.raises(
+        ConfigError, match=r"'git:fastr': .* has no branch, tag or commit 'fastr'; did you mean 'faster'"
+    ):
+        find_source("git:fastr", tmp_path / "repository")

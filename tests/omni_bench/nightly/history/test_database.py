@@ -157,11 +157,22 @@ def test_a_damaged_history_is_an_error_with_its_path(tmp_path):
         assert [row["run_id"] for row in history._read("SELECT run_id FROM runs")] == [run.run_id]
 
 
-@pytest.mark.parametrize("damage", ["reasons = '[1]'", "keys = '[1]'", "keys = 'x'"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "runs SET reasons = '[1]'",
+        "runs SET keys = '[1]'",
+        "runs SET keys = 'x'",
+        "runs SET run_id = x'00ff'",
+        "runs SET started_utc = x'00ff'",
+        "figures SET mean = 'fast'",
+        "figures SET p50 = x'00'",
+    ],
+)
 def test_a_damaged_row_is_an_error_that_says_what_to_do(tmp_path, damage):
     with made.history_of([made.night(1)], tmp_path / "history.sqlite") as history:
         with sqlite3.connect(history.path) as connection:
-            connection.execute(f"UPDATE runs SET {damage}")
+            connection.execute(f"UPDATE {damage}")
         with pytest.raises(StoreError, match=r"history\.sqlite is damaged .* make it anew: history add"):
             history.nights(made.night(1).series)
 
