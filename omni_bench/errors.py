@@ -84,6 +84,10 @@ EXIT_INFRASTRUCTURE = 3
 EXIT_INTERRUPTED = 130
 
 
+EXIT_BROKEN_PIPE = 141
+"""As of any program that the shell sees end by SIGPIPE (128 + 13): the reader has left, which is no fault."""
+
+
 def alternatives(wrong: str, valid: Iterable[str], label: str = "valid") -> str:
     """The end of a message: ``"; did you mean 'x'? Valid: x, y"``, without the question if nothing is near."""
     names = sorted(valid, key=natural)

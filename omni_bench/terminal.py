@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
-from typing import TextIO
+from typing import Any, TextIO
 
 from omni_bench.foreign_text import visible
 
@@ -16,6 +21,56 @@ _END = 1000
 def say(text: object = "", *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print ``text`` to stdout, or to ``file``, at once."""
     print(visible(str(text)), file=file, end=end, flush=True)
+
+
+def say_json(document: Any) -> None:
+    """Print what ``--json`` asks for, and nothing else, to stdout. ``document``: of plain types, without NaN."""
+    say(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def say_entry(label: str, text: str, *, colour: str | None = None) -> None:
+    """Print ``label`` and ``text`` beside it; on a terminal in lines of its width, and the label in ``colour``."""
+    lines = _in_lines(visible(label + text), sys.stdout, " " * len(label))
+    if colour is not None and _is_terminal(sys.stdout) and "NO_COLOR" not in os.environ:
+        word = visible(label).rstrip()
+        lines = f"\x1b[{_COLOURS[colour]}m{word}\x1b[0m{lines.removeprefix(word)}"
+    print(lines, flush=True)
+
+
+def say_help(text: str) -> None:
+    """Print a help whose lines end in a column of explanations, which is broken within itself."""
+    for line in visible(text).split("\n"):
+        column = _HANGING.match(line)
+        print(_in_lines(line, sys.stdout, " " * (column.end() if column else 0), HELP_WIDTH), flush=True)
+
+
+HELP_WIDTH = 120
+"""Columns of a help that goes into a file or a pipe."""
+_HANGING = re.compile(r"\s+(?:\S.*?\s{2,})?|\w+: ")
+_COLOURS = {"red": "1;31", "yellow": "33"}
+
+
+def _is_terminal(file: TextIO | None) -> bool:
+    return file is not None and file.isatty()
+
+
+def _in_lines(text: str, file: TextIO | None, indent: str, plain_width: int | None = None) -> str:
+    """``text`` broken between words for the terminal behind ``file``.
+
+    For a file or a pipe it is broken at ``plain_width``, with None not at all. A word that is longer than a line (a
+    path, an address) stays whole, so that it can be clicked and copied.
+    """
+    width = max(shutil.get_terminal_size().columns, 40) if _is_terminal(file) else plain_width
+    if width is None:
+        return text
+    indent = indent if len(indent) < width // 2 else "    "
+    return "\n".join(
+        textwrap.fill(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+            replace_whitespace=False, expand_tabs=False,
+        )
+        for line in text.split("\n")
+    )  # fmt: skip
 
 
 def say_commands(lines: Iterable[str], *, file: TextIO | None = None) -> None:
@@ -33,4 +88,4 @@ def say_error(message: str) -> None:
     cut = len(message) - MAX_MESSAGE
     if cut > 0:
         message = f"{message[: MAX_MESSAGE - _END]} [... {cut} characters are left out here ...] {message[-_END:]}"
-    say_aside(f"omni-bench: error: {message}")
+    print(_in_lines(visible(f"omni-bench: error: {message}"), sys.stderr, "  "), file=sys.stderr, flush=True)

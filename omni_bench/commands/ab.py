@@ -18,19 +18,19 @@ from omni_bench.compare.ab.environments import Recipe, build_environment
 from omni_bench.compare.ab.notes import opening
 from omni_bench.compare.ab.order import RunState, good_pairs, random_start
 from omni_bench.compare.ab.pace import Pace, earlier_run_s, stored_run_s
-from omni_bench.compare.ab.state import RUNS, STATE_NAME, StudyState, claimed
-from omni_bench.compare.ab.study import Runner, Study, StudyResult
+from omni_bench.compare.ab.state import RUNS, STATE_NAME, Ending, StudyState, claimed
+from omni_bench.compare.ab.study import EXIT_INCONCLUSIVE, Runner, Study, StudyResult
 from omni_bench.compare.ab.words import more_pairs, read_words
 from omni_bench.compare.document import to_document
 from omni_bench.compare.result import Advisory, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import FULL_PAIRS
 from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError, StoreError
 from omni_bench.records.config import RunConfig
-from omni_bench.records.files import json_bytes
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import PartOf
 from omni_bench.run.provenance import harness
 
+_NOT_ENDED = Ending(None, EXIT_INCONCLUSIVE, "it has not ended")
 DEFAULT_ROOT = Path("reports/runs/ab")
 HAVE_FILES = (RunState.DONE, RunState.INVALID)
 ENVIRONMENTS = Path("reports/runs/environments")
@@ -62,7 +62,10 @@ def ab_command(
             folder, state = _new(words, out, recipe or Recipe(ENVIRONMENTS), say)
         with claimed(folder):
             result = _go(folder, state, runner or real_run, say)
-    return _finish(folder, state, result, say, as_json=as_json, for_pr=for_pr)
+    code = _finish(folder, state, result, say, as_json=as_json, for_pr=for_pr)
+    if as_json:
+        terminal.say_json(_document(folder, result))
+    return code
 
 
 def ab_from_arguments(parsed: argparse.Namespace) -> int:
@@ -200,6 +203,26 @@ def _discard(folder: Path) -> None:
                 path.rmdir()
 
 
+def report_study(folder: Path, *, as_json: bool = False) -> tuple[int, dict[str, Any]]:
+    """Compare the runs of a study again and write its report, table and plots anew; its exit code and document.
+
+    One that has not ended is reported as far as it came, and ends with 2. Raises ConfigError without any pair,
+    StoreError for a study that goes on or is damaged.
+    """
+    folder = folder.absolute()
+    with claimed(folder):
+        state = StudyState.read(folder)
+        result = Study(folder, replace(state, ending=state.ending or _NOT_ENDED), real_run, terminal.say_aside).go()
+    if result.comparison is None:
+        raise ConfigError(f"{folder}: this study has no pair to compare; go on with it: {resume_command(folder)}")
+    return _finish(folder, state, result, terminal.say_aside, as_json=as_json, for_pr=False), _document(folder, result)
+
+
+def _document(folder: Path, result: StudyResult) -> dict[str, Any]:
+    comparison = None if result.comparison is None else to_document(result.comparison)
+    return {"study": str(folder), "ending": asdict(result.ending), "comparison": comparison}
+
+
 def _finish(
     folder: Path,
     state: StudyState,
@@ -215,14 +238,9 @@ def _finish(
         write_comparison(comparison, result.before, result.after, folder, state.command, profiles, folder)
         if not as_json:
             show_comparison(comparison, folder, state.command, profiles, as_json=False, for_pr=for_pr, runs_in=folder)
-    if as_json:
-        document = {
-            "study": str(folder),
-            "ending": asdict(ending),
-            "comparison": None if comparison is None else to_document(comparison),
-        }
-        terminal.say(json_bytes(document, "ab --json", indent=2).decode("utf-8"))
-    if ending.why is not None:
+    if ending == _NOT_ENDED:
+        say(f"the study has not ended; go on with it: {resume_command(folder)}")
+    elif ending.why is not None:
         say(f"the study ended early: {ending.why}")
     elif comparison is not None and (few := max(FULL_PAIRS, comparison.pairs + 3)) and _wants_more(comparison):
         say(f"for more pairs: {resume_command(folder)} pairs={few}")

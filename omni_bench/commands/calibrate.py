@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from omni_bench.errors import EXIT_OK, ConfigError
 from omni_bench.records.config import RAY
 from omni_bench.records.recording import bias_target_ms
 from omni_bench.run.calibration import Calibration, calibrate, calibrated_levels, calibration_file
 from omni_bench.run.config.compose import compose
-from omni_bench.terminal import say
+from omni_bench.terminal import say, say_aside, say_json
 
 COLUMNS = "streams  processes  requests  bias p50  bias p99  jitter p99  lag p99  waited for a CPU  target"
 
 
-def calibrate_command(overrides: Sequence[str] = ()) -> int:
-    """Measure, print and keep. Raises ConfigError for overrides that make no configuration, and what a load raises."""
+def calibrate_command(overrides: Sequence[str] = (), *, as_json: bool = False) -> int:
+    """Measure, print (``as_json``: the levels as a list) and keep.
+
+    Raises ConfigError for overrides that make no configuration, and what a load raises.
+    """
     config = compose(overrides)
     if config.load.engine == RAY:
         raise ConfigError(
@@ -23,10 +27,14 @@ def calibrate_command(overrides: Sequence[str] = ()) -> int:
             "measured: calibrate with load.engine=local, on each machine"
         )
     levels = calibrated_levels(config.load)
+    if as_json:
+        found = calibrate(levels, config.client, config.load.workers, lambda one: say_aside(_row(one)))
+        say_json([asdict(one) for one in found])
+        return EXIT_OK
     say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.\n")
     say(COLUMNS)
     calibrate(levels, config.client, config.load.workers, lambda one: say(_row(one)))
-    say(f"\nKept in {calibration_file()}; runs on this machine print it beside TTFP.")
+    say(f"\nRuns on this machine print it beside TTFP. Kept in:\n{calibration_file()}")
     return EXIT_OK
 
 

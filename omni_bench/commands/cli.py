@@ -8,14 +8,20 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from omni_bench import __version__
 from omni_bench.commands.failures import guarded
 from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
-from omni_bench.errors import EXIT_USAGE, ConfigError, alternatives
-from omni_bench.terminal import say
+from omni_bench.errors import EXIT_OK, EXIT_USAGE, ConfigError, alternatives
+from omni_bench.terminal import say, say_help
 
+RUN_HELP = Path(__file__).with_name("run_help.txt")
+"""The help of `run` without Hydra, which takes seconds; ``python -m omni_bench.commands.run`` writes it."""
+PLUGINS = ("omni_bench.targets", "omni_bench.wire_forms")
+"""Groups of entry points: with what packages bring, the help is composed."""
 EPILOG = """\
 examples:
   omni-bench run scenario=qwen3_tts_c16     the main job: 16 concurrent requests against the bundled server
@@ -56,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     # `run` is a Hydra application with a command line of its own, past argparse.
+    if arguments in (["run", "--help"], ["run", "-h"]) and not any(entry_points(group=group) for group in PLUGINS):
+        say_help(RUN_HELP.read_text(encoding="utf-8").rstrip("\n"))
+        return EXIT_OK
     if arguments[:1] == ["run"]:
         from omni_bench.commands.run import run_command
 
@@ -81,11 +90,11 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "report":
             from omni_bench.commands.stored_runs import report_command
 
-            return report_command(parsed.runs)
+            return report_command(parsed.paths, as_json=parsed.as_json)
         case "judge":
             from omni_bench.commands.stored_runs import judge_command
 
-            return judge_command(parsed.run, parsed.overrides)
+            return judge_command(parsed.run, parsed.overrides, as_json=parsed.as_json)
         case "roofline":
             from omni_bench.commands.roofline import roofline_command
 
@@ -96,11 +105,20 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
                 parsed.context,
                 parsed.chunk_frames,
                 parsed.frames if parsed.measure else None,
+                as_json=parsed.as_json,
             )
         case "selftest":
             from omni_bench.commands.selftest import selftest_command
 
-            return selftest_command(parsed.quick, parsed.only, parsed.repeats, parsed.clean, parsed.out, parsed.resume)
+            return selftest_command(
+                parsed.quick,
+                parsed.only,
+                parsed.repeats,
+                parsed.clean,
+                parsed.out,
+                parsed.resume,
+                as_json=parsed.as_json,
+            )
         case "compare":
             from omni_bench.commands.compare import compare_command
 
@@ -133,19 +151,19 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "list":
             from omni_bench.commands.doctor import list_command
 
-            return list_command()
+            return list_command(as_json=parsed.as_json)
         case "doctor":
             from omni_bench.commands.doctor import doctor_command
 
-            return doctor_command(parsed.overrides)
+            return doctor_command(parsed.overrides, as_json=parsed.as_json)
         case "calibrate":
             from omni_bench.commands.calibrate import calibrate_command
 
-            return calibrate_command(parsed.overrides)
+            return calibrate_command(parsed.overrides, as_json=parsed.as_json)
         case "voice":
             from omni_bench.commands.voice import voice_command
 
-            return voice_command(parsed.folder)
+            return voice_command(parsed.folder, as_json=parsed.as_json)
         case command:
             raise AssertionError(f"no such command: {command}")
 
@@ -197,10 +215,12 @@ def build_parser() -> argparse.ArgumentParser:
     report = _add(
         commands,
         "report",
-        "redraw report.html, report.md and the plots of finished runs from their raw data",
+        "redraw report.html, report.md and the plots of finished runs from their raw data, and tables of studies",
         "report reports/runs/smoke/2026-01-31T12-00-00.000Z",
+        "report reports/runs/ab/2026-01-31T12-00-00.000Z",
     )
-    report.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or its run.json")
+    report.add_argument("paths", nargs="+", metavar="PATH", help="a run folder, or a folder of `ab`")
+    _json(report, "print each run.json, and of a study how it ended and compare.json")
 
     judge = _add(
         commands,
@@ -210,6 +230,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
     judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings (default: the run's)")
+    _json(judge, "print run.json")
 
     roofline = _add(
         commands,
@@ -221,6 +242,7 @@ def build_parser() -> argparse.ArgumentParser:
     roofline.add_argument(
         "--run", metavar="RUN", help="a run folder of this machine: its configuration, and its share of the limit"
     )
+    _json(roofline, "print the floors")
     roofline.add_argument("--concurrency", type=_count, nargs="+", metavar="C", help="default: 1 4 8 16 32")
     roofline.add_argument(
         "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
@@ -247,6 +269,7 @@ def build_parser() -> argparse.ArgumentParser:
     selftest.add_argument(
         "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 1), at least --repeats"
     )
+    _json(selftest, "print selftest.json")
     selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
     selftest.add_argument(
         "--resume", action="store_true", help="go on in --out FOLDER, which it needs: runs that are there stay"
@@ -314,8 +337,8 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--csv", metavar="FOLDER", help="write a CSV file of each frame there")
     export.add_argument("--vllm-bench", metavar="FOLDER", help="write a JSON file of each valid level there")
     export.add_argument("--mlflow", metavar="URI", help="log to this MLflow server (needs the extra `mlflow`)")
-    export.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
-    _add(commands, "list", "scenarios, data sets, targets, wire forms and judges", "list")
+    _json(export, "print what was written")
+    _json(_add(commands, "list", "scenarios, data sets, targets, wire forms and judges", "list"))
     doctor = _add(
         commands,
         "doctor",
@@ -323,6 +346,7 @@ def build_parser() -> argparse.ArgumentParser:
         "doctor",
         "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
     )
+    _json(doctor, "print the findings")
     doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
     calibrate = _add(
         commands,
@@ -331,11 +355,13 @@ def build_parser() -> argparse.ArgumentParser:
         "calibrate scenario=qwen3_tts",
         "calibrate load.concurrency=[1,32,512]",
     )
+    _json(calibrate, "print the levels")
     calibrate.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to calibrate for, as for `run`")
     voice = _add(
         commands, "voice", "write the small voice as a checkpoint for other Qwen3-TTS servers", "voice my_voice"
     )
     voice.add_argument("folder", metavar="FOLDER", help="a new or empty folder")
+    _json(voice)
     return parser
 
 
@@ -355,7 +381,12 @@ def _printed(parser: argparse.ArgumentParser) -> None:
     """In which form a comparison is printed."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--for-pr", action="store_true", help="print markdown to paste into a pull request")
-    form.add_argument("--json", dest="as_json", action="store_true", help="print compare.json")
+    _json(form, "print compare.json")
+
+
+def _json(parser: Any, what: str = "print JSON") -> None:
+    """``--json``: the result as one JSON document on stdout, and nothing else there."""
+    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
 
 
 def _port(text: str) -> int:

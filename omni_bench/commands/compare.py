@@ -19,7 +19,7 @@ from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import from_here
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say, say_aside
+from omni_bench.terminal import say, say_aside, say_json
 
 MARKDOWN_NAME, PULL_REQUEST_NAME, JSON_NAME, CSV_NAME = "compare.md", "pull_request.md", "compare.json", "compare.csv"
 PAGE_NAME, PLOTS_NAME = "report.html", "plots"
@@ -66,7 +66,7 @@ def show_comparison(
 ) -> None:
     """Print it. ``folder``: where it was written, None if it was not; ``runs_in``: what the runs' names begin with."""
     if as_json:
-        say(json_bytes(to_document(comparison), JSON_NAME, indent=2).decode("utf-8"))
+        say_json(to_document(comparison))
     elif for_pr:
         drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
         say(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles), end="")
@@ -75,9 +75,9 @@ def show_comparison(
         if all(profiles):
             say("both were profiled: --for-pr, and compare.md, show where the time of a frame went")
         if folder is not None:
-            say(f"written: {folder / MARKDOWN_NAME}; to paste into a pull request: {folder / PULL_REQUEST_NAME}")
-            say("to look at and to listen to:")
-            say(from_here(folder.absolute() / PAGE_NAME))
+            places = {"written:": MARKDOWN_NAME, "to paste into a pull request:": PULL_REQUEST_NAME}
+            for what, name in {**places, "to look at and to listen to:": PAGE_NAME}.items():
+                say(f"{what}\n{from_here(folder.absolute() / name)}")
 
 
 def write_comparison(

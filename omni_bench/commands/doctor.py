@@ -6,6 +6,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -21,14 +22,17 @@ from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, TargetKind, chec
 from omni_bench.targets.create import TARGETS
 from omni_bench.targets.launch import NamedServer
 from omni_bench.targets.preflight import installed
-from omni_bench.terminal import say
+from omni_bench.terminal import say, say_entry, say_json
 
 MIN_PYTHON = (3, 11)
 MEMORY_BYTES = 4 << 30
+_COLOURS = {PROBLEM: "red", NOTE: "yellow"}
 
 
-def doctor_command(overrides: Sequence[str] = ()) -> int:
+def doctor_command(overrides: Sequence[str] = (), *, as_json: bool = False) -> int:
     """Print every finding about the run that ``overrides`` configure; 0 unless it cannot run here, then 3.
+
+    ``as_json``: {"can_run", "findings": [{"state", "what", "detail"}]}.
 
     Raises ConfigError for overrides that make no configuration.
     """
@@ -36,13 +40,17 @@ def doctor_command(overrides: Sequence[str] = ()) -> int:
     findings = []
     for finding in examine(overrides):
         findings.append(finding)
-        say(f"{finding.state:<8} {finding.what:<12} {finding.detail}")
+        if not as_json:
+            label = f"{finding.state:<8} {finding.what:<12} "
+            say_entry(label, finding.detail, colour=_COLOURS.get(finding.state))
     problems = [finding.what for finding in findings if finding.state == PROBLEM]
-    if problems:
+    if as_json:
+        say_json({"can_run": not problems, "findings": [asdict(finding) for finding in findings]})
+    elif problems:
         say(f"\n{what} cannot run here: {', '.join(problems)}.")
-        return EXIT_INFRASTRUCTURE
-    say(f"\n{what} can run here.")
-    return EXIT_OK
+    else:
+        say(f"\n{what} can run here.")
+    return EXIT_INFRASTRUCTURE if problems else EXIT_OK
 
 
 def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
@@ -162,25 +170,38 @@ def _other_server(kind: str, server: NamedServer) -> Finding:
 
 # ``omni-bench list``: what can be chosen.
 
+_LISTED = {
+    "scenario": "Scenarios",
+    "dataset": "Data sets",
+    "target": "Targets",
+    "client": "Wire forms",
+    "asr": "Judges",
+}
 
-def list_command() -> int:
-    """Print scenarios, data sets, targets and wire forms with a line about each. Raises ConfigError, DatasetError."""
+
+def list_command(*, as_json: bool = False) -> int:
+    """Print scenarios, data sets, targets and wire forms with a line about each.
+
+    ``as_json``: {"scenario": {NAME: what it is}, ...} and the bundled sentences. Raises ConfigError, DatasetError.
+    """
     bundled = {
         f"{info.name}/{info.locale}": f"{info.prompts} prompts" for info in list_datasets() if info.prompts is not None
     }
-    _print_group("Scenarios (scenario=NAME)", group_options("scenario"))
-    _print_group("Data sets (dataset=NAME)", group_options("dataset"))
-    _print_group("Bundled sentences", bundled)
-    _print_group("Targets (target=NAME)", group_options("target"))
-    _print_group("Wire forms (client=NAME)", group_options("client"))
-    _print_group("Judges (asr=NAME)", group_options("asr"))
-    say("Your own: omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
-    return 0
+    groups = {name: group_options(name) for name in _LISTED}
+    if as_json:
+        say_json({**groups, "bundled_sentences": bundled})
+        return EXIT_OK
+    for name, options in groups.items():
+        _print_group(f"{_LISTED[name]} ({name}=NAME)", options)
+        if name == "dataset":
+            _print_group("Bundled sentences", bundled)
+    say_entry("Your own: ", "omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
+    return EXIT_OK
 
 
 def _print_group(title: str, options: dict[str, str]) -> None:
     width = max(map(len, options), default=0)
     say(title)
     for name, what in options.items():
-        say(f"  {name:<{width}}  {what}")
+        say_entry(f"  {name:<{width}}  ", what)
     say()

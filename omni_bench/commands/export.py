@@ -6,10 +6,10 @@ from pathlib import Path
 
 from omni_bench.errors import EXIT_OK, ConfigError
 from omni_bench.export.frames import is_study, load_history, load_run, load_study, opened, study_runs
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors
+from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.level import short_title
 from omni_bench.report.console import from_here
-from omni_bench.terminal import say, say_aside
+from omni_bench.terminal import say, say_aside, say_json
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -35,7 +35,7 @@ def export_command(
     if mlflow:
         said["mlflow"] = _mlflow(path, mlflow, as_json)
     if as_json:
-        say(json_bytes(said, "export --json", indent=2).decode("utf-8"))
+        say_json(said)
     return EXIT_OK
 
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, OmniBenchError
+from omni_bench.errors import EXIT_BROKEN_PIPE, EXIT_INFRASTRUCTURE, EXIT_INTERRUPTED, OmniBenchError
 from omni_bench.terminal import say_error
 
 
@@ -28,7 +28,7 @@ def guarded(function: Callable[[], int], log_folder: Callable[[], Path | None] =
     except BrokenPipeError:
         # The reader of a pipe (`omni-bench list | head`) left; keep Python from complaining at exit.
         sys.stdout = None
-        return EXIT_INFRASTRUCTURE
+        return EXIT_BROKEN_PIPE
     except OSError as error:
         say_error(_describe_os_error(error))
         return EXIT_INFRASTRUCTURE

@@ -31,8 +31,8 @@ from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import say, say_aside, say_commands, say_error
+from omni_bench.report.console import TerminalConsole, from_here
+from omni_bench.terminal import say_aside, say_commands, say_error, say_json
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
 EVIDENCE = ("report.html", "report.md", "wer_evidence.md", "cross_talk.jsonl", "audio", "server.log")
@@ -106,7 +106,7 @@ def gate_command(
     except OmniBenchError as error:
         return _no_night(run, str(error), out, as_json)
     if as_json:
-        say(json_bytes(document, JSON_NAME, indent=2).decode("utf-8"))
+        say_json(document)
     else:
         _print(result, folder)
     if in_actions(os.environ):
@@ -138,7 +138,7 @@ def _no_night(run: str, message: str, out: str | None, as_json: bool) -> int:
     except OmniBenchError as error:
         say_error(str(error))
     if as_json:
-        say(json_bytes(document, JSON_NAME, indent=2).decode("utf-8"))
+        say_json(document)
     if in_actions(os.environ):
         say_commands([annotation("error", "gate", message)], file=sys.stderr if as_json else None)
     return EXIT_INFRASTRUCTURE
@@ -153,7 +153,7 @@ def _print(result: GateResult, folder: Path) -> None:
     console.print(Text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome]), soft_wrap=True)
     for step in result.next_steps:
         console.print(f"  next: {step_text(step)}", markup=False, soft_wrap=True)
-    console.print(f"gate: {folder / MARKDOWN_NAME}", markup=False, soft_wrap=True)
+    console.print(f"gate:\n{from_here(folder.absolute() / MARKDOWN_NAME)}", markup=False, soft_wrap=True)
 
 
 def _print_table(console: Console, result: GateResult) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -17,10 +16,9 @@ from omni_bench.nightly.history.load import load_each, load_records
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
 from omni_bench.nightly.history.trend import trends
-from omni_bench.records.files import json_bytes
 from omni_bench.report.console import TerminalConsole
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say, say_error
+from omni_bench.terminal import say, say_error, say_json
 
 PLAIN_WIDTH = 180
 
@@ -52,7 +50,7 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
                 say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{more}")
     refused = sum(one["state"] == "not added" for one in said)
     if as_json:
-        _say_json(said)
+        say_json(said)
     elif refused:
         say_error(f"{refused} of {len(said)} runs were not added; the others are in the history")
     return code
@@ -60,10 +58,6 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
 
 def _order(run: StoredRun) -> tuple[str, str]:
     return (run.started_utc or "", run.run_id)
-
-
-def _say_json(document: Any) -> None:
-    say(json_bytes(document, "--json", indent=2).decode("utf-8"))
 
 
 def history_show(database: str, scenario: str | None, out: str | None, *, as_json: bool = False) -> int:
@@ -76,7 +70,7 @@ def history_show(database: str, scenario: str | None, out: str | None, *, as_jso
             known = ", ".join(history.scenarios()) or "none; add runs with omni-bench history add RUN"
             raise ConfigError(f"--scenario {scenario!r}: no such scenario in {database}; there are: {known}")
         if as_json:
-            _say_json([series_document(history, series) for series in shown])
+            say_json([series_document(history, series) for series in shown])
             return EXIT_OK
         for series in shown:
             _show(history, series, None if out is None else Path(out))
@@ -109,7 +103,7 @@ def baseline_set(database: str, specs: Sequence[str], note: str, *, as_json: boo
     with _existing(database) as history:
         found = history.set_baseline([record.run_id for record in records], note)
         if as_json:
-            _say_json([baseline_document(baseline) for baseline in found])
+            say_json([baseline_document(baseline) for baseline in found])
         for baseline in () if as_json else found:
             say(f"series {baseline.series}: {baseline_line(baseline)}")
     return EXIT_OK
@@ -120,7 +114,7 @@ def baseline_show(database: str, scenario: str | None, *, as_json: bool = False)
     with _existing(database) as history:
         if as_json:
             every = [one for series in history.series(scenario) for one in history.baselines(series)]
-            _say_json([baseline_document(one) for one in every])
+            say_json([baseline_document(one) for one in every])
             return EXIT_OK
         for series in history.series(scenario):
             newest = history.nights(series)[-1]

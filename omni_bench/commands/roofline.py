@@ -13,7 +13,7 @@ from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.report.roofline import Measured, of_run, render, roofline
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.terminal import say, say_aside
+from omni_bench.terminal import say, say_aside, say_json
 
 if TYPE_CHECKING:
     import torch
@@ -34,12 +34,15 @@ def roofline_command(
     context: int,
     chunk_frames: int | None,
     measured_frames: int | None = None,
+    *,
+    as_json: bool = False,
 ) -> int:
     """Measure this device, print floors and, with a run folder, the run's share of them (kept as roofline.json).
 
     The configuration is the run's own, or ``reference.KEY=VALUE``; ``chunk_frames`` None: its own. With
     ``measured_frames`` the engine of that configuration speaks at each concurrency, in this process and without
-    HTTP, in utterances of at most that many frames. An extra line says if other processes used the device.
+    HTTP, in utterances of at most that many frames. ``as_json``: print roofline.json. An extra line says if other
+    processes used the device.
     Raises ConfigError, also for a run of other hardware than this device, CheckpointError, StoreError, EngineError.
     """
     import torch
@@ -105,11 +108,15 @@ def roofline_command(
         measured=measured,
         source=source,
     )
-    say(render(found))
+    if as_json:
+        say_json(found.to_json())
+    else:
+        say(render(found))
+    tell = say_aside if as_json else say
     if doubt is not None:
-        say(f"\n{doubt}")
+        tell(f"\n{doubt}")
     if busy is not None and busy >= BUSY_SHARE:
-        say(
+        tell(
             f"\nThe device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
             "are probably too low."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import signal
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -20,6 +21,8 @@ from omegaconf import DictConfig
 from omni_bench.commands.failures import guarded
 from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ConfigError, OmniBenchError
 from omni_bench.records.config import RunConfig
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.report.console import print_summary
 from omni_bench.run.config.compose import (
     COMPOSITION_ERRORS,
     CONFIG_NAME,
@@ -31,10 +34,10 @@ from omni_bench.run.config.compose import (
     to_run_config,
 )
 from omni_bench.run.config.explain import explain
-from omni_bench.terminal import say_aside
+from omni_bench.terminal import say_aside, say_help, say_json
 
 PROGRAM = "omni-bench"
-RESUME = "--resume"
+RESUME, JSON = "--resume", "--json"
 MEMORY_BYTES = 384 << 20
 """Address space that a run's own process needs; its server, judge and load workers have their own."""
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
@@ -46,6 +49,7 @@ register()
 GROUPS = tuple(RunConfig.__dataclass_fields__)
 
 _exit_codes: list[int] = []
+_as_json: list[bool] = []
 
 
 class JobFailed(OmniBenchError):
@@ -62,17 +66,39 @@ class JobFailed(OmniBenchError):
 def run_command(arguments: list[str]) -> int:
     """Hand ``arguments`` to Hydra; the exit code of the job, in a multirun that of the first that failed.
 
-    ``--resume FOLDER`` goes on with a run instead. Raises ConfigError for what Hydra cannot compose, StoreError for a
-    ``hydra.run.dir`` that holds a run, and what :func:`omni_bench.run.orchestrate.resume` raises.
+    ``--resume FOLDER`` goes on with a run instead; ``--json`` prints run.json in the place of the summary. Raises
+    ConfigError for what Hydra cannot compose, StoreError for a ``hydra.run.dir`` that holds a run, and what
+    :func:`omni_bench.run.orchestrate.resume` raises.
     """
     _check_memory()
+    if {"--help", "-h"} & set(arguments):
+        say_help(composed_help(arguments).rstrip("\n"))
+        return EXIT_OK
+    _as_json.clear()
+    if JSON in arguments:
+        arguments = [one for one in arguments if one != JSON]
+        if set(arguments) & {"-m", "--multirun"}:
+            raise ConfigError(f"{JSON} is of one run; of a multirun each job's run.json is in its folder")
+        _as_json.append(True)
     if any(one == RESUME or one.startswith(f"{RESUME}=") for one in arguments):
         return _resume(arguments)
-    application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     _exit_codes.clear()
     _refuse_flags(arguments)
     arguments = in_full(arguments)
     _refuse_taken_folder(arguments)
+    return _hydra(arguments)
+
+
+def composed_help(arguments: list[str]) -> str:
+    """The help, with the keys at what ``arguments`` set them to. Raises ConfigError for what Hydra cannot compose."""
+    _refuse_flags(arguments)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        _hydra(in_full(arguments))
+    return printed.getvalue()
+
+
+def _hydra(arguments: list[str]) -> int:
+    application = hydra.main(version_base=VERSION_BASE, config_path=str(scenario_folder()), config_name=CONFIG_NAME)
     with _as_program(arguments), signals_as_interrupt():
         try:
             application(run_job)()
@@ -108,7 +134,7 @@ def _resume(arguments: list[str]) -> int:
     from omni_bench.run.orchestrate import resume
 
     with signals_as_interrupt():
-        return resume(folder).exit_code
+        return resume(folder, _show).exit_code
 
 
 def run_job(composed: DictConfig) -> None:
@@ -127,7 +153,7 @@ def run_job(composed: DictConfig) -> None:
         say_aside(f"job {hydra_config.job.num}: {' '.join(hydra_config.overrides.task)}")
 
     def job() -> int:
-        return run(to_run_config(composed), run_dir, command).exit_code
+        return run(to_run_config(composed), run_dir, command, show=_show).exit_code
 
     code = guarded(job, lambda: run_dir)
     if code != EXIT_OK:
@@ -137,6 +163,13 @@ def run_job(composed: DictConfig) -> None:
         sys.exit(code)  # past Hydra, which would go on with the next job
     if multirun and code != EXIT_OK:
         raise JobFailed(code)
+
+
+def _show(document: dict[str, Any], folder: RunFolder) -> None:
+    if _as_json:
+        say_json(document)
+    else:
+        print_summary(document, folder)
 
 
 def _refuse_flags(arguments: list[str]) -> None:
@@ -152,8 +185,6 @@ def _refuse_flags(arguments: list[str]) -> None:
 
 def _refuse_taken_folder(arguments: list[str]) -> None:
     """Raise StoreError before Hydra writes its files into the folder of another run."""
-    from omni_bench.records.run_folder import RunFolder
-
     for argument in arguments:
         key, _, value = argument.partition("=")
         if key == "hydra.run.dir" and (path := Path(value.strip("'\""))).is_dir():
@@ -203,3 +234,9 @@ def signals_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+if __name__ == "__main__":  # after a change of a key or of a file of scenarios/
+    from omni_bench.commands.cli import RUN_HELP
+
+    RUN_HELP.write_text(composed_help(["--help"]), encoding="utf-8")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
 from omni_bench.records.files import json_bytes, write_atomically
-from omni_bench.report.console import TerminalConsole
+from omni_bench.report.console import TerminalConsole, from_here
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import RunProgress
 from omni_bench.selftest.campaign import run_selftest
@@ -20,6 +20,7 @@ from omni_bench.selftest.cases import chosen_faults
 from omni_bench.selftest.matrix import SelftestResult
 from omni_bench.selftest.plan import FULL, QUICK
 from omni_bench.selftest.report import HEADERS, clean_line, render, rows, selftest_document
+from omni_bench.terminal import say_json
 
 DEFAULT_ROOT = Path("reports/runs/selftest")
 JSON_NAME, MARKDOWN_NAME = "selftest.json", "selftest.md"
@@ -33,8 +34,12 @@ def selftest_command(
     clean_runs: int | None,
     out: str | None,
     resume: bool,
+    *,
+    as_json: bool = False,
 ) -> int:
     """Run the self-test; 0 if every fault was caught and the clean server stayed silent, else 1.
+
+    ``as_json``: print selftest.json.
 
     Raises ConfigError for a fault that does not exist, if all that are chosen are for ``omni-bench ab``, for a folder
     that is taken, or for ``resume`` without a folder, and OmniBenchError for what makes the self-test impossible.
@@ -58,11 +63,15 @@ def selftest_command(
             result = run_selftest(plan, faults, folder, progress, _command(quick, only, repeats, clean_runs))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the runs so far are in {folder}; go on with --out {folder} --resume") from None
-    document = json_bytes(selftest_document(result), JSON_NAME)
-    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
+    document = selftest_document(result)
+    data = json_bytes(document, JSON_NAME)
+    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(data))
     text = render(result)
     write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
-    _print(result, folder)
+    if as_json:
+        say_json(document)
+    else:
+        _print(result, folder)
     return EXIT_OK if result.ok else EXIT_INVALID
 
 
@@ -86,4 +95,5 @@ def _print(result: SelftestResult, folder: Path) -> None:
         table.add_row(*map(Text, row), style="red" if row[0] in bad else None)
     console.print(table)
     console.print(clean_line(result), markup=False, soft_wrap=True)
-    console.print(f"{result.duration_s:.0f} s; report: {folder / MARKDOWN_NAME}", markup=False, soft_wrap=True)
+    report = from_here(folder.absolute() / MARKDOWN_NAME)
+    console.print(f"{result.duration_s:.0f} s; report:\n{report}", markup=False, soft_wrap=True)

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 from omni_bench.errors import EXIT_OK, ConfigError
-from omni_bench.terminal import say
+from omni_bench.terminal import say, say_json
 from reference_impl.settings import BUNDLED
 
 
-def voice_command(folder: str) -> int:
+def voice_command(folder: str, *, as_json: bool = False) -> int:
     """Write the voice into a new or empty folder.
 
     Raises ConfigError if the folder holds something already or cannot be written.
@@ -23,6 +23,9 @@ def voice_command(folder: str) -> int:
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    if as_json:
+        say_json({"folder": str(target.absolute()), "bytes": size, "voices": ["heart", "heart_low"]})
+        return EXIT_OK
     say(f"{folder}: a Qwen3-TTS CustomVoice checkpoint of {size / 1e6:.0f} MB, voices heart and heart_low")
     say(f"try it: omni-bench run scenario=smoke reference.checkpoint={folder}")
     return EXIT_OK

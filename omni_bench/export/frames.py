@@ -108,7 +108,7 @@ def opened(folder: str | Path) -> RunFolder:
     try:
         return RunFolder.open(folder)
     except StoreError as error:
-        raise ConfigError(f"{error}; runs lie in reports/runs/SCENARIO/TIME") from None
+        raise ConfigError(str(error)) from None
 
 
 def study_runs(path: Path) -> list[tuple[RunFolder, dict[str, Any]]]:

@@ -16,6 +16,8 @@ audio/  plots/  server.log  report.md  report.html  wer_evidence.md
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import fcntl
 import io
 import os
@@ -35,6 +37,15 @@ from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.schema import validate_run
+
+
+def alternatives_of(missing: Path) -> str:
+    """The end of a message about a path that is not there: the nearest name beside it, else where runs lie."""
+    with contextlib.suppress(OSError):
+        names = sorted(path.name for path in missing.parent.iterdir())
+        if near := difflib.get_close_matches(missing.name, names, n=1, cutoff=0.6):
+            return f"; did you mean {missing.with_name(near[0])}?"
+    return "; runs lie in reports/runs/SCENARIO/TIME"
 
 
 class RunFolder:
@@ -92,6 +103,8 @@ class RunFolder:
             why = "it has neither run.json nor requests.jsonl" if there else "there is no such file or folder"
             inside = max(path.glob("*/run.json"), default=None)
             hint = "" if inside is None else f"; it holds runs, so name one of them, such as {inside.parent}"
+            if not there:
+                hint = alternatives_of(folder.path)
             raise StoreError(f"{folder.path} is not a run folder: {why}{hint}")
         return folder
 

@@ -111,8 +111,9 @@ def run(
     *,
     quiet: bool = False,
     part_of: PartOf | None = None,
+    show: Callable[[dict[str, Any], RunFolder], None] = print_summary,
 ) -> RunOutcome:
-    """Do the whole run of a validated ``config`` into ``run_dir`` and print the summary.
+    """Do the whole run of a validated ``config`` into ``run_dir`` and ``show`` it: print the summary.
 
     ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
     part of something larger); with ``part_of`` its progress is shown, and no summary. A run that ended but may not be
@@ -132,7 +133,7 @@ def run(
         journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
         document = _to_the_end(session, resumable=resumable)
     if resumable:
-        print_summary(document, folder)
+        show(document, folder)
     return RunOutcome(run_dir, document)
 
 
@@ -158,8 +159,8 @@ def _note_begun(session: _Session) -> None:
     )
 
 
-def resume(run_dir: Path) -> RunOutcome:
-    """Go on with a run that was killed or interrupted, as it began, and print the summary.
+def resume(run_dir: Path, show: Callable[[dict[str, Any], RunFolder], None] = print_summary) -> RunOutcome:
+    """Go on with a run that was killed or interrupted, as it began, and ``show`` it: print the summary.
 
     Levels that ended are kept. Of the level that had begun what is missing is sent, and it makes no claim of speed; a
     begun level of an open loop is measured anew. Raises ConfigError for a run that cannot be gone on with, and as
@@ -191,7 +192,7 @@ def resume(run_dir: Path) -> RunOutcome:
             session.finished = sum(one.ok for one in earlier.timelines.values() if earlier.is_kept(one))
             progress.say(f"going on with {folder.path}: {session.finished} finished requests are kept")
             document = _to_the_end(session, resumable=True)
-    print_summary(document, folder)
+    show(document, folder)
     return RunOutcome(folder.path, document)
 
 

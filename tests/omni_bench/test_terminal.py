@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rich.text import Text
 import omni_bench
 from omni_bench.foreign_text import visible
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import MAX_MESSAGE, say, say_error
+from omni_bench.terminal import MAX_MESSAGE, say, say_entry, say_error, say_help
 
 HOSTILE = "a\x1b[2Jbc\x9bd\u202ee\u2066f\rg\x7fh\u2028i\ud800"
 SHOWN = r"a\u001b[2Jbc\u009bd\u202ee\u2066f\u000dg\u007fh\u2028i\ud800"
@@ -50,6 +51,38 @@ def test_a_message_that_is_too_long_says_what_is_left_out(capsys):
     assert len(err) < MAX_MESSAGE + 100 and f"{100_014 - MAX_MESSAGE} characters are left out" in err
     say(HOSTILE)
     assert capsys.readouterr().out == SHOWN + "\n"
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_terminal_gets_lines_of_its_width_that_break_between_words(monkeypatch, columns):
+    path, words = "/a/path/" + "x" * columns, " ".join(["word"] * 60)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    say_entry("PROBLEM  disk    ", f"{words} {path}", colour="red")
+    say_error(f"{words} valid: {words}")
+    say_help(f"key: one\n  load.x=1          {words}")
+    lines = out.getvalue().splitlines()
+    assert lines[0].startswith("\x1b[1;31mPROBLEM  disk\x1b[0m    word word") and path in " ".join(lines).split()
+    assert lines[1].startswith(" " * 17 + "word")
+    assert next(line for line in lines if "load.x" in line) and lines[-1].startswith(" " * 20 + "word")
+    shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in [*lines, *err.getvalue().splitlines()]]
+    assert max(len(line) for line in shown if path not in line) <= columns
+    assert {word for line in shown for word in line.split() if "w" in word} == {"word"}
+
+
+def test_a_pipe_gets_entries_in_one_line_without_colours(capsys):
+    say_entry("PROBLEM  disk    ", "word " * 60 + HOSTILE, colour="red")
+    assert capsys.readouterr().out == f"PROBLEM  disk    {'word ' * 60}{SHOWN}\n"
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
 
 
 PRINTS_OTHERWISE = {

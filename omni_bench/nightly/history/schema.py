@@ -124,6 +124,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
     Raises StoreError for a file that is no history, one of a newer version, or one that cannot be opened.
     """
     where = str(path) if path is not None else "the history"
+    if path is not None and path.is_dir():
+        raise StoreError(f"cannot open {where}: it is a folder; name a file, such as {path / 'history.sqlite'}")
     try:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)

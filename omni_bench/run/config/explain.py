@@ -6,6 +6,7 @@ the bad value, where it came from and the valid ones.
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ from omegaconf.errors import (
 )
 from yaml import YAMLError
 
-from omni_bench.errors import ConfigError, alternatives
+from omni_bench.errors import ConfigError, alternatives, natural
 from omni_bench.records.config import RunConfig
 
 
@@ -59,11 +60,11 @@ def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
     """An override that is not in Hydra's grammar: what was meant, if that can be told, and how to write it."""
     key, equals, value = override.partition("=")
     if not equals:
-        options = [f"scenario={name}" for name in scenarios]
-        scenario = f"scenario={override}"
-        if scenario in options:
-            return f"{override!r} is no KEY=VALUE; did you mean {scenario}?"
-        return f"{override!r} is no KEY=VALUE{alternatives(scenario, options)}"
+        near = difflib.get_close_matches(override, scenarios, n=1, cutoff=0.6)
+        if near:
+            return f"{override!r} is no KEY=VALUE; did you mean scenario={near[0]}?"
+        listed = ", ".join(sorted(scenarios, key=natural))
+        return f"{override!r} is no KEY=VALUE; a scenario is named by scenario=NAME{listed and f', one of {listed}'}"
     quoted = f"{key}='{_escaped(value)}'"
     try:
         OverridesParser.create().parse_override(quoted)

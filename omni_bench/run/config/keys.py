@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING as NOTHING
 from dataclasses import dataclass, fields
@@ -14,8 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 from omni_bench.records.config import RunConfig
 from omni_bench.run.config.explain import type_name
 
-WIDTH, COLUMN = 120, 39
-"""Of the help, and where its explanations begin."""
+COLUMN = 39
+"""Where the explanations of the help begin."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,5 @@ def help_text(config: DictConfig) -> str:
             if len(assignment) >= COLUMN:
                 lines.append(assignment)
                 assignment = ""
-            lines += textwrap.wrap(
-                key.explanation,
-                WIDTH,
-                initial_indent=assignment.ljust(COLUMN),
-                subsequent_indent=" " * COLUMN,
-                break_on_hyphens=False,
-            )
+            lines.append(assignment.ljust(COLUMN) + key.explanation)
     return "\n".join(lines[1:])

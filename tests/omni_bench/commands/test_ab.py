@@ -35,7 +35,7 @@ def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, cap
     fake = runner(slower=(1.2, 1.0))
     assert main(["ab", *CONFIGS, "seed=1", "--out", "study"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("IMPROVEMENT\nFaster: TTFP -") and "written: " in captured.out
+    assert captured.out.startswith("IMPROVEMENT\nFaster: TTFP -") and "written:\nstudy/compare.md\n" in captured.out
     assert "after 2 pairs: TTFP -" in captured.err and "6 to 16 runs; how long" in captured.err
     names = [call.part_of.name for call in fake.calls]
     assert names[0] == "run 1/6, pair 1/3, before" and names[-1].startswith("run 6/6, pair 3/3, ")
@@ -91,6 +91,26 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(runner, tmp_path, capsys):
     assert len(fake.calls) == 5
     assert main(["ab", "--resume", str(folder)]) == 0, "an ended study shows its result"
     assert "this study has ended" in capsys.readouterr().err and len(fake.calls) == 5
+
+
+def test_the_report_of_a_study_is_written_anew_from_its_runs(runner, tmp_path, capsys):
+    fake = runner(slower=(1.2, 1.0), ends={3: KeyboardInterrupt()})
+    assert main(["ab", *CONFIGS, "pairs=2", "--out", "study"]) == 130
+    assert main(["report", "study", "--json"]) == 2
+    captured, folder = capsys.readouterr(), tmp_path / "study"
+    assert f"has not ended; go on with it: omni-bench ab --resume {folder}\n" in captured.err
+    assert json.loads(captured.out)[0]["comparison"]["pairs"] == 1
+    assert json.loads((folder / "ab.json").read_text())["ending"] is None
+    assert main(["ab", "--resume", "study"]) == 0
+    assert len(fake.calls) == 5
+    written = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".md", ".json", ".csv")}
+    for name in written.keys() - {"ab.json"}:
+        (folder / name).unlink()
+    (folder / "report.html").unlink()
+    capsys.readouterr()
+    assert main(["report", "study/ab.json"]) == 0
+    assert capsys.readouterr().out.startswith("IMPROVEMENT\n") and (folder / "report.html").is_file()
+    assert {name: (folder / name).read_bytes() for name in written} == written and len(fake.calls) == 5
 
 
 def test_an_ended_study_takes_more_pairs(runner, tmp_path, capsys):

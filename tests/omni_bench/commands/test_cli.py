@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from omni_bench import __version__
+from omni_bench.commands import doctor
 from omni_bench.commands.cli import SUBCOMMANDS, build_parser, main
 from omni_bench.run.config.compose import group_options
 from omni_bench.targets.reference import server_env
@@ -47,6 +49,17 @@ def test_starting_up_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_help_of_run_needs_no_hydra():
+    code = (
+        "import sys; from omni_bench.commands.cli import main; main(['run', '--help']); "
+        "heavy = {'torch', 'pandas', 'numpy', 'hydra', 'omegaconf', 'rich'} & set(sys.modules); "
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "load.requests_per_level=" in done.stdout and "exit codes:" in done.stdout.lower()
 
 
 def test_a_run_loads_no_heavy_package_before_it_needs_one():
@@ -99,6 +112,31 @@ def test_the_help_of_a_subcommand_shows_an_example(command, capsys):
     assert re.search(rf"examples?:\n  omni-bench {command} ?", capsys.readouterr().out)
 
 
+def test_every_command_with_a_result_has_json():
+    def ways(parser):
+        """The parsers of what can be done: of the actions of a command, where it has such."""
+        inner = [one for one in parser._actions if isinstance(one.choices, dict)]
+        return [way for one in inner for choice in one.choices.values() for way in ways(choice)] or [parser]
+
+    without = [way.prog for way in ways(build_parser()) if "--json" not in way._option_string_actions]
+    assert without == ["omni-bench run", "omni-bench serve"]  # run has its own parser; a server has no result
+
+
+def test_list_as_json_and_a_reader_that_leaves(capsys, monkeypatch):
+    assert main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scenario"] == group_options("scenario") and found["bundled_sentences"]["seed_tts_mini/en"]
+
+    def gone(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(doctor, "list_command", gone)
+    stdout = sys.stdout
+    assert main(["list"]) == 141 and sys.stdout is None
+    monkeypatch.setattr(sys, "stdout", stdout)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_the_parser_knows_the_subcommands():
     choices = next(action.choices for action in build_parser()._actions if action.dest == "command")
     assert sorted(choices) == sorted(SUBCOMMANDS)
@@ -116,6 +154,7 @@ def test_the_parser_knows_the_subcommands():
         (["serve", "reference.chunk_frame=4"], "unknown key 'reference.chunk_frame'; did you mean 'chunk_frames'"),
         (["serve", "reference.chunk_frames=0"], "reference.chunk_frames=0: at least 1"),
         (["serve", "reference.checkpoint=/nowhere"], "reference.checkpoint='/nowhere': there is no folder /nowhere"),
+        (["calibrate", "nope"], "'nope' is no KEY=VALUE; a scenario is named by scenario=NAME, one of qwen3_omni"),
         (["run", "scenario=zzz"], "unknown scenario 'zzz'; valid: qwen3_omni_random"),
         (["run", "load.concurency=[1]"], "unknown key 'load.concurency'; did you mean 'concurrency'"),
         (["run", "load.requests_per_level=many"], "load.requests_per_level takes an integer"),
@@ -123,7 +162,8 @@ def test_the_parser_knows_the_subcommands():
         (["run", "--config-dir", "/nowhere"], "/nowhere"),
         (["run", "--no-such-flag"], "unrecognized arguments: --no-such-flag"),
         (["judge", "/nowhere", "asr.model=base"], "/nowhere is not a run folder"),
-        (["report", "/nowhere"], "/nowhere is not a run folder"),
+        (["report", "/nowhere"], "/nowhere is not a run folder: there is no such file or folder; runs lie in reports/"),
+        (["report", "/etcc"], "did you mean /etc?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -112,7 +112,10 @@ def test_a_history_that_nights_were_added_to_is_not_new(night, db, capsys):
 
 def test_what_goes_wrong_at_the_gate_is_3_and_never_inconclusive(night, db, tmp_path, capsys):
     assert main(["gate", str(tmp_path / "no"), "--db", db]) == 3
-    assert "no is not a run folder: there is no such file or folder\n" in capsys.readouterr().err
+    assert (
+        "no is not a run folder: there is no such file or folder; runs lie in reports/runs/SCENARIO/TIME\n"
+        in capsys.readouterr().err
+    )
     assert main(["gate", night(0), "--db", str(tmp_path)]) == 3
     assert main(["gate", night(1), "--db", db, "--pinned", night(5)]) == 3
     for wrong in (["--no-such-option"], [night(0), night(1)]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -36,8 +37,9 @@ def jobs(monkeypatch):
     """In the place of the orchestration: remembers its calls; ``ends`` are the exit codes or errors to come."""
     fake = SimpleNamespace(calls=[], ends=[])
 
-    def run(config, run_dir, command):
+    def run(config, run_dir, command, show):
         fake.calls.append((config, run_dir, command))
+        fake.show = show
         end = fake.ends.pop(0) if fake.ends else 0
         if isinstance(end, BaseException):
             raise end
@@ -87,6 +89,16 @@ def test_resume_takes_a_folder_alone(words, tmp_path):
         run_command(["--resume", "nowhere"])
     with pytest.raises(ConfigError, match=r"it has no \.spool/journal\.jsonl"):
         run_command([f"--resume={tmp_path}"])
+
+
+def test_json_is_of_one_run(jobs, capsys):
+    with pytest.raises(ConfigError, match="--json is of one run"):
+        run_command(["-m", "--json", "scenario=smoke", "load.seed=1,2"])
+    assert jobs.calls == []
+    assert run_command(["--json", "scenario=smoke"]) == 0
+    jobs.show({"valid": True}, None)
+    assert json.loads(capsys.readouterr().out) == {"valid": True}
+    assert jobs.calls[0][2] == ["omni-bench", "run", "scenario=smoke"]
 
 
 @pytest.mark.parametrize("what", ["searchpath", "defaults", "config", "plugins"])
@@ -167,7 +179,7 @@ def test_a_bad_job_of_a_multirun_is_noticed_before_the_first(jobs, capsys):
 
 
 def test_sigterm_is_an_interrupt(jobs, monkeypatch, capsys):
-    def killed(*_):
+    def killed(*_, **__):
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("not reached")
 

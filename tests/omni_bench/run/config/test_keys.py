@@ -8,10 +8,12 @@ from typing import get_type_hints
 import pytest
 from omegaconf import OmegaConf
 
-from omni_bench.commands.run import run_command
+from omni_bench.commands.cli import RUN_HELP
+from omni_bench.commands.run import composed_help, run_command
 from omni_bench.records.config import DatasetConfig, RunConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.run.config.keys import config_keys, groups, help_text, written
+from omni_bench.terminal import say_help
 
 
 @pytest.mark.parametrize("group", [item.name for item in fields(RunConfig)])
@@ -32,10 +34,14 @@ def test_the_help_of_run_shows_every_key_with_its_value_and_explanation(capsys):
     assert "dataset.root=/tmp/$HOME seed_tts: the folder" in shown
 
 
-def test_the_lines_of_the_help_fit_a_terminal():
-    text = help_text(OmegaConf.structured(compose(["scenario=smoke"])))
-    wide = [line for line in text.splitlines() if len(line) > 120]
-    assert wide == []
+def test_the_lines_of_the_help_fit_a_terminal(capsys):
+    say_help(help_text(OmegaConf.structured(compose(["scenario=smoke"]))))
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
+def test_the_help_that_is_kept_is_the_composed_one():
+    kept = RUN_HELP.read_text(encoding="utf-8")
+    assert kept == composed_help(["--help"]), "python -m omni_bench.commands.run writes it anew"
 
 
 def test_values_are_written_as_they_are_typed():

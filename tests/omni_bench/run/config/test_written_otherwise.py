@@ -26,7 +26,7 @@ def test_a_value_outside_the_grammar_comes_back_quoted(value):
     ("typed", "meant"),
     [
         (["run", "smoke"], "did you mean scenario=smoke?"),
-        (["run", "smok"], "did you mean 'scenario=smoke'?"),
+        (["run", "smok"], "did you mean scenario=smoke?"),
         (["run", "--scenario", "smoke"], "did you mean scenario=smoke?"),
         (["run", "--load.concurrency=[1]"], "did you mean load.concurrency=[1]?"),
         (["rnu"], "did you mean 'run'?"),
