@@ -237,6 +237,5 @@ def signals_as_interrupt() -> Iterator[None]:
 
 
 if __name__ == "__main__":  # after a change of a key or of a file of scenarios/
-    from omni_bench.commands.cli import RUN_HELP
-
-    RUN_HELP.write_text(composed_help(["--help"]), encoding="utf-8")
+    help_file = Path(__file__).with_name("run_help.txt")
+    help_file.write_text(composed_help(["--help"]), encoding="utf-8")
