@@ -1,13 +1,16 @@
 """How many streams a client holds before its own part of TTFP grows beyond a bound: ours, AIPerf, vllm bench serve.
 
-    python -m benchmarks.client_overhead --aiperf PATH/aiperf [--vllm-python PATH/python] [--bound-ms 5] [--out FOLDER]
+    python -m benchmarks.client_overhead --aiperf PATH/aiperf --vllm-python PATH/python --out reports/client_overhead
+    python -m benchmarks.client_overhead --workers 1,2,4,8 --levels 512 --out reports/client_overhead
 
 One paced server of known times (:mod:`omni_bench.targets.null_server`) in a process of its own, each client in turn at
 each level, twice as many requests as streams. The bias of a request is the client's TTFP less what the server took,
 from reading the request to writing the first audio: sending, reading and waiting for a core at the client's side. A
 client holds a level if the p99 of it is within the bound there and at every level below. AIPerf reads events only,
-vllm-omni's client raw samples only: each is compared with ours on its own wire form. It needs idle cores: run nothing
-beside it.
+vllm-omni's client raw samples only: each is compared with ours on its own wire form. vllm's p50 and p99 are of its
+TTFP, less the median of what the server took. A level that would begin after ``--minutes`` is left out. With
+``--workers`` it is our client alone, by how many load processes it has. It needs idle cores: run nothing beside it.
+Writes README.md into ``--out``, with ``--workers`` workers_N_cores.md.
 """
 
 from __future__ import annotations
@@ -16,22 +19,23 @@ import argparse
 import asyncio
 import base64
 import contextlib
+import io
 import json
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+import wave
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from aiohttp import web
 from tabulate import tabulate
 
-from benchmarks.interop.others import TEMPLATE
-from benchmarks.interop.runs import Load, VllmBench, write_prompts, write_tokenizer
 from omni_bench import __version__
 from omni_bench.errors import OmniBenchError, TargetError
 from omni_bench.load.closed_plan import build_level_plans
@@ -39,9 +43,12 @@ from omni_bench.load.runner import run_level
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
 from omni_bench.run.calibration import PACE
-from omni_bench.run.provenance import cpu_model, usable_cores
+from omni_bench.run.provenance import cpu_model, harness, usable_cores
 from omni_bench.subprocesses import start_module
 from omni_bench.targets.null_server import NullServer, serving
+
+if TYPE_CHECKING:
+    from benchmarks.interop.runs import VllmBench
 
 RAW, SSE = "openai_speech", "openai_speech_sse"
 THEIR_TIMEOUT_S = 180
@@ -140,7 +147,21 @@ def ours(kind: str, workers: int | None = None) -> Bias:
     return bias
 
 
+def with_recordings(prompts: Sequence[Prompt], folder: Path) -> list[Prompt]:
+    """``prompts`` with a recording of silence, which vllm-omni's client wants and does not send."""
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setparams((1, 2, 24000, 0, "NONE", ""))
+        file.writeframes(bytes(4800))
+    path = folder / "silence.wav"
+    path.write_bytes(buffer.getvalue())
+    return [replace(prompt, ref_text="Silence.", ref_audio=path) for prompt in prompts]
+
+
 def aiperf(command: str, folder: Path) -> Bias:
+    from benchmarks.interop.others import TEMPLATE
+    from benchmarks.interop.runs import write_tokenizer
+
     write_tokenizer(folder / "tok")
 
     def bias(running: Running, streams: int) -> np.ndarray:
@@ -186,7 +207,11 @@ def aiperf(command: str, folder: Path) -> Bias:
 
 
 def vllm_bench(bench: VllmBench, prompts: Sequence[Prompt]) -> Bias:
-    """Its result has percentiles only: those of its TTFP less the median of what the server took, which is one pace."""
+    """Its result has percentiles only: those of its TTFP less the median of what the server took, which is one pace.
+
+    Two figures, which are the p50 and the p99.
+    """
+    from benchmarks.interop.runs import Load
 
     def bias(running: Running, streams: int) -> np.ndarray:
         load = Load("null", prompts, 2 * streams, streams, reference=False)
@@ -197,76 +222,145 @@ def vllm_bench(bench: VllmBench, prompts: Sequence[Prompt]) -> Bias:
     return bias
 
 
-def held_streams(p99_ms: Sequence[tuple[int, float | None]], bound_ms: float) -> int:
-    """The highest level within the bound, at and below which all are; 0 for none. None: the run failed."""
+@dataclass(frozen=True)
+class Found:
+    """The bias of a client at so many streams, in ms; None: the run failed, or was left out."""
+
+    streams: int
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+def held_streams(found: Sequence[Found], bound_ms: float) -> int:
+    """The highest level within the bound, at and below which all are; 0 for none."""
     held = 0
-    for streams, value in p99_ms:
-        if value is None or value > bound_ms:
+    for one in found:
+        if one.p99_ms is None or one.p99_ms > bound_ms:
             break
-        held = streams
+        held = one.streams
     return held
 
 
+OURS_SSE, OURS_RAW = "omni-bench, events", "omni-bench, raw"
+AIPERF, VLLM = "AIPerf, events", "vllm bench serve, raw"
+RIVALS = ((OURS_SSE, AIPERF), (OURS_RAW, VLLM))
+TIMES = 5
+"""So many times the streams of the other clients ours is to hold (issue 17)."""
+P50_P99 = ((50, 99), (0, 100))
+"""Of all requests, and of two figures that are percentiles."""
+
+
 def main() -> None:
-    """Measure, print and write ``README.md`` into ``--out``."""
+    """Measure, print and write the report into ``--out``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--levels", default="4,8,16,32,64,128,256", help="streams (default: %(default)s)")
     parser.add_argument("--bound-ms", type=float, default=5.0, help="of the p99 of the bias (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=11.0, help="begin no run after these (default: %(default)s)")
+    parser.add_argument("--workers", help="load processes of ours, such as 1,2,4,8; no other client")
     parser.add_argument("--aiperf", help="the command aiperf of its own environment")
     parser.add_argument("--vllm-python", help="the interpreter of an environment with vllm and vllm-omni")
-    parser.add_argument("--out", type=Path, help="a folder for README.md")
+    parser.add_argument("--out", type=Path, help="a folder for the report")
     arguments = parser.parse_args()
     if arguments.serve:
         asyncio.run(serve())
         return
     levels = [int(level) for level in arguments.levels.split(",")]
+    end_s = time.monotonic() + 60 * arguments.minutes
     with server() as running, tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        clients: dict[str, Bias] = {"omni-bench, events": ours(SSE), "omni-bench, raw": ours(RAW)}
+        clients: dict[str, Bias] = {OURS_SSE: ours(SSE), OURS_RAW: ours(RAW)}
+        if arguments.workers:
+            counts = [int(workers) for workers in arguments.workers.split(",")]
+            clients = {f"{workers} process{'es' * (workers > 1)}": ours(RAW, workers) for workers in counts}
         if arguments.aiperf:
-            clients["AIPerf, events"] = aiperf(str(Path(arguments.aiperf).absolute()), folder)
+            clients[AIPERF] = aiperf(str(Path(arguments.aiperf).absolute()), folder)
         if arguments.vllm_python:
-            prompts = write_prompts(folder / "prompts", prompts_for(max(levels)))
+            from benchmarks.interop.runs import VllmBench, write_prompts
+
+            prompts = write_prompts(folder / "prompts", with_recordings(prompts_for(max(levels)), folder))
             bench = stack.enter_context(VllmBench(arguments.vllm_python, folder))
-            clients["vllm bench serve, raw"] = vllm_bench(bench, prompts)
-        rows = []
-        for client, bias in clients.items():
-            found: list[tuple[int, float | None]] = []
-            for streams in levels:
-                p99_ms = measured(client, bias, running, streams)
-                found.append((streams, p99_ms))
-                if p99_ms is None or p99_ms > 10 * arguments.bound_ms:
-                    break  # it only gets worse, and takes minutes
-            by_level = dict(found)
-            rows.append((client, *(by_level.get(level) for level in levels), held_streams(found, arguments.bound_ms)))
-    headers = ("client", *(f"p99 at {level}" for level in levels), f"streams held at {arguments.bound_ms:g} ms")
-    table = tabulate(rows, headers=headers, tablefmt="github", floatfmt=".2f", missingval="n/a")
-    sys.stdout.write(table + "\n")
+            clients[VLLM] = vllm_bench(bench, prompts)
+        found = {
+            client: by_level(client, bias, running, levels, arguments.bound_ms, end_s)
+            for client, bias in clients.items()
+        }
+    text = page(found, levels, arguments.bound_ms)
+    sys.stdout.write(text)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "README.md").write_text(page(table, arguments.bound_ms), encoding="utf-8")
+        file = f"workers_{usable_cores()}_cores.md" if arguments.workers else "README.md"
+        (arguments.out / file).write_text(text, encoding="utf-8")
 
 
-def measured(client: str, bias: Bias, running: Running, streams: int) -> float | None:
-    """The p99 of the bias in ms; None where the run failed, which is told."""
+def by_level(
+    client: str, bias: Bias, running: Running, levels: Sequence[int], bound_ms: float, end_s: float
+) -> list[Found]:
+    """The bias at each level, up to one that is ten times beyond the bound: above, it takes minutes."""
+    found: list[Found] = []
+    for streams in levels:
+        if time.monotonic() > end_s:
+            sys.stderr.write(f"{client} at {streams}: left out, no time is left\n")
+            found.append(Found(streams))
+            continue
+        found.append(measured(client, bias, running, streams))
+        p99_ms = found[-1].p99_ms
+        if p99_ms is None or p99_ms > 10 * bound_ms:
+            break
+    return found
+
+
+def measured(client: str, bias: Bias, running: Running, streams: int) -> Found:
+    """One run; why it failed is told."""
     try:
-        value = float(np.percentile(bias(running, streams), 99))
+        p50_ms, p99_ms = (float(value) for value in np.percentile(bias(running, streams), P50_P99[client == VLLM]))
     except (OmniBenchError, subprocess.TimeoutExpired, KeyError) as error:
         sys.stderr.write(f"{client} at {streams}: {error}\n")
-        return None
-    sys.stderr.write(f"{client} at {streams}: {value:.2f} ms\n")
-    return value
+        return Found(streams)
+    sys.stderr.write(f"{client} at {streams}: p50 {p50_ms:.2f}, p99 {p99_ms:.2f} ms\n")
+    return Found(streams, p50_ms, p99_ms)
 
 
-def page(table: str, bound_ms: float) -> str:
+def page(found: dict[str, list[Found]], levels: Sequence[int], bound_ms: float) -> str:
     """The report."""
+    known = {client: {one.streams: one for one in of} for client, of in found.items()}
+    rows = [
+        (client, *(_cell(of.get(level)) for level in levels), held_streams(found[client], bound_ms))
+        for client, of in known.items()
+    ]
+    headers = ("client", *(f"{level}" for level in levels), f"held at {bound_ms:g} ms")
+    table = tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True)
+    said = "\n".join(_ratio(found, mine, theirs, bound_ms) for mine, theirs in RIVALS if {mine, theirs} <= set(found))
+    commit = (harness()["commit"] or "of unknown commit")[:17]
     return (
         "# Streams that a client holds\n\n"
-        f"omni-bench {__version__}, {cpu_model()}, {usable_cores()} cores. p99 of what the client adds to TTFP, in ms, "
-        f"at so many streams; held: within {bound_ms:g} ms there and at every level below. "
-        "n/a: not measured, as a level below was far beyond the bound, or the run failed. How it is measured: "
-        f"`python -m benchmarks.client_overhead --help`.\n\n{table}\n"
+        f"`python -m benchmarks.client_overhead {' '.join(sys.argv[1:])}`\n\n"
+        f"omni-bench {__version__} ({commit}), {cpu_model()}, {usable_cores()} cores. What the client adds to TTFP "
+        f"at so many streams, p50 / p99 in ms; held: p99 within {bound_ms:g} ms there and at every level below. "
+        "n/a: a level below was far beyond the bound, the run failed, or no time was left. How it is measured: "
+        f"`python -m benchmarks.client_overhead --help`.\n\n{table}\n" + (f"\n{said}\n" if said else "")
+    )
+
+
+def _cell(one: Found | None) -> str:
+    return "n/a" if one is None or one.p99_ms is None else f"{one.p50_ms:.2f} / {one.p99_ms:.2f}"
+
+
+def _ratio(found: dict[str, list[Found]], mine: str, theirs: str, bound_ms: float) -> str:
+    """How many times the streams, as far as is known: who held every level may hold more, and who held none, a few."""
+    own, other = (held_streams(found[name], bound_ms) for name in (mine, theirs))
+    first, last = found[theirs][0], found[theirs][-1]
+    if first.p99_ms is None:
+        return f"- {mine}: {own} streams; {theirs}: n/a, its run failed."
+    if not other:
+        verdict = "met" if own >= TIMES * first.streams else "not shown"
+        return f"- {mine}: {own} streams; {theirs}: fewer than {first.streams}, the lowest level: {verdict}."
+    more = "or more, " * (own == found[mine][-1].streams)
+    more_theirs = " or more" * (other == last.streams)
+    verdict = "met" if own >= TIMES * other and not more_theirs else "not shown" if more or more_theirs else "missed"
+    return (
+        f"- {mine}: {own} streams; {theirs}: {other}{more_theirs}; {own / other:.3g} times, {more}"
+        f"and {TIMES} were asked for: {verdict}."
     )
 
 
