@@ -18,7 +18,7 @@ from omni_bench.compare.ab.environments import Recipe, build_environment
 from omni_bench.compare.ab.notes import opening
 from omni_bench.compare.ab.order import RunState, good_pairs, random_start
 from omni_bench.compare.ab.pace import Pace, earlier_run_s, stored_run_s
-from omni_bench.compare.ab.state import RUNS, STATE_NAME, Ending, StudyState, claimed
+from omni_bench.compare.ab.state import RUNS, STATE_NAME, Ending, StudyState, check_restart, claimed
 from omni_bench.compare.ab.study import EXIT_INCONCLUSIVE, Runner, Study, StudyResult
 from omni_bench.compare.ab.words import more_pairs, read_words
 from omni_bench.compare.document import to_document
@@ -29,6 +29,7 @@ from omni_bench.records.config import RunConfig
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import PartOf
 from omni_bench.run.provenance import harness
+from omni_bench.targets.base import Target
 
 _NOT_ENDED = Ending(None, EXIT_INCONCLUSIVE, "it has not ended")
 DEFAULT_ROOT = Path("reports/runs/ab")
@@ -85,11 +86,13 @@ def ab_from_arguments(parsed: argparse.Namespace) -> int:
     )
 
 
-def real_run(config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf) -> Mapping[str, Any]:
+def real_run(
+    config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf, target: Target | None = None
+) -> Mapping[str, Any]:
     """One run by the orchestration, with its bars as part of the study's, without its summary."""
     from omni_bench.run.orchestrate import run
 
-    return run(config, folder, command, part_of=part_of).run
+    return run(config, folder, command, part_of=part_of, target=target).run
 
 
 def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, StudyState]:
@@ -109,7 +112,9 @@ def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[s
         seed=read.seed,
         start=random_start(read.seed),
         arms=arms,
+        restart=read.restart,
     )
+    check_restart(state)
     state.write(folder)
     return folder, state
 

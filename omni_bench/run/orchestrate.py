@@ -81,6 +81,7 @@ class _Session:
     journal: Journal
     attempt: Path
     earlier: Earlier = field(default_factory=Earlier)
+    target: Target | None = None
     info: TargetInfo | None = None
     levels_started: list[LevelPlan] = field(default_factory=list)
     recordings: list[LevelRecording] = field(default_factory=list)
@@ -112,12 +113,14 @@ def run(
     quiet: bool = False,
     part_of: PartOf | None = None,
     show: Callable[[dict[str, Any], RunFolder], None] = print_summary,
+    target: Target | None = None,
 ) -> RunOutcome:
     """Do the whole run of a validated ``config`` into ``run_dir`` and ``show`` it: print the summary.
 
     ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
-    part of something larger); with ``part_of`` its progress is shown, and no summary. A run that ended but may not be
-    trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
+    part of something larger); with ``part_of`` its progress is shown, and no summary. ``target``: a server that
+    other runs use too (:class:`omni_bench.targets.kept.KeptTarget`); None: one of its own. A run that ended but may not
+    be trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
     impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
     """
     started_utc, started = datetime.now(UTC), time.monotonic()
@@ -129,6 +132,7 @@ def run(
         session = _Session(
             config, tuple(command), folder, prepared, progress, started_utc, started, journal, folder.next_attempt()
         )
+        session.target = target
         _note_begun(session)
         journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
         document = _to_the_end(session, resumable=resumable)
@@ -236,7 +240,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     config = session.config
     if config.output.profile:
         config = profiled(config, session.folder.path)
-    target = create_target(config, session.folder.server_log)
+    target = session.target or create_target(config, session.folder.server_log)
     pinning = CorePinning(session.config.target.cores)
     problem: BaseException | None = None
     try:

@@ -20,9 +20,10 @@ class FakeRunner:
         self.levels = (2, 4)
         self.calls = []
 
-    def __call__(self, config, folder, command, part_of=None):
+    def __call__(self, config, folder, command, part_of=None, target=None):
         arm = folder.name.split("-")[1]
         call = {"arm": arm, "folder": folder, "config": config, "command": tuple(command), "part_of": part_of}
+        call["url"] = target.start().base_url if target is not None else None
         self.calls.append(SimpleNamespace(**call))
         number = len(self.calls)
         end = self.ends.get(number)

@@ -8,6 +8,7 @@ from omni_bench.compare.ab.arms import StudyArm, same_server
 from omni_bench.compare.ab.order import BEFORE, RunRecord, RunState
 from omni_bench.compare.ab.pace import Pace, about
 from omni_bench.compare.ab.state import StudyState
+from omni_bench.compare.ab.words import Restart
 from omni_bench.compare.headline import says_nothing
 from omni_bench.compare.markdown import primary_line
 from omni_bench.compare.result import Comparison
@@ -24,7 +25,7 @@ def opening(state: StudyState, pace: Pace) -> list[str]:
     lines = [f"{pairs}{until}{advisory}; ABBA from {state.start} (seed={state.seed})"]
     lines.append(_estimate(state, pace))
     lines += [f"{arm.name:>6}: {arm.title}" for arm in state.arms]
-    return lines + [note for note in (_no_fresh_server(state.arms), _same(state.arms)) if note]
+    return lines + [note for note in (_kept(state), _no_fresh_server(state.arms), _same(state.arms)) if note]
 
 
 def _estimate(state: StudyState, pace: Pace) -> str:
@@ -56,10 +57,8 @@ def look_line(comparison: Comparison, pairs: int) -> str:
 def study_notes(state: StudyState) -> tuple[str, ...]:
     """How the runs were made, and what is unusual about them."""
     notes = [
-        f"Interleaved ABBA from {state.start} (seed={state.seed}), a fresh server for every run."
-        if all(arm.fresh for arm in state.arms)
-        else f"Interleaved ABBA from {state.start} (seed={state.seed}).",
-        *(note for note in (_no_fresh_server(state.arms), _same(state.arms)) if note),
+        f"Interleaved ABBA from {state.start} (seed={state.seed}){_servers(state)}.",
+        *(note for note in (_kept(state), _no_fresh_server(state.arms), _same(state.arms)) if note),
     ]
     for record in state.records:
         if record.state in (RunState.INVALID, RunState.FAILED):
@@ -76,6 +75,24 @@ def study_notes(state: StudyState) -> tuple[str, ...]:
         listed = ", ".join(str(number) for number in state.resumed)
         notes.append(f"The study was interrupted and resumed before run {listed}.")
     return tuple(notes)
+
+
+def _servers(state: StudyState) -> str:
+    fresh = state.restart is Restart.RUN and all(arm.fresh for arm in state.arms)
+    return ", a fresh server for every run" if fresh else ""
+
+
+def _kept(state: StudyState) -> str | None:
+    """What restart=pair and restart=never leave out."""
+    if state.restart is Restart.RUN:
+        return None
+    often = "each pair of runs" if state.restart is Restart.PAIR else "all runs (and again after each interruption)"
+    starts = "" if state.restart is Restart.PAIR else "how much one start differs from the next, "
+    return (
+        f"restart={state.restart}: the servers were started once for {often} and stayed alive side by side, with one "
+        f"of them under load at a time. Not covered by the intervals: {starts}what a server keeps from run to run "
+        "(warmth, caches, memory that leaks), and the memory and cores that its idle neighbour takes."
+    )
 
 
 def _no_fresh_server(arms: tuple[StudyArm, StudyArm]) -> str | None:

@@ -13,12 +13,13 @@ from typing import Any
 
 from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
+from omni_bench.compare.ab.words import Restart
 from omni_bench.compare.load import STUDY_NAME
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
 
-STATE_NAME, RUNS = STUDY_NAME, "runs"
+STATE_NAME, RUNS, SERVERS = STUDY_NAME, "runs", "servers"
 SCHEMA_VERSION = "1.2"
 
 
@@ -37,7 +38,7 @@ class StudyState:
 
     ``start``: the arm that begins, drawn by ``seed``. ``harness``: version and commit of omni-bench. ``resumed``:
     numbers of the runs before which the study was resumed. ``extended_from``: how many pairs it had each time when
-    somebody asked for more. ``ending``: None until it has ended.
+    somebody asked for more. ``restart``: when servers are started anew. ``ending``: None until it has ended.
     """
 
     command: tuple[str, ...]
@@ -51,6 +52,7 @@ class StudyState:
     resumed: tuple[int, ...] = ()
     extended_from: tuple[int, ...] = ()
     ending: Ending | None = None
+    restart: Restart = Restart.RUN
 
     def arm(self, name: str) -> StudyArm:
         """The arm of this name."""
@@ -96,9 +98,28 @@ class StudyState:
                 resumed=tuple(document["resumed"]),
                 extended_from=tuple(document.get("extended_from", ())),
                 ending=Ending(**document["ending"]) if document["ending"] else None,
+                restart=Restart(document.get("restart", Restart.RUN)),
             )
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def check_restart(state: StudyState) -> None:
+    """Raise ConfigError if the servers of both arms cannot be alive at once, or none of them is started here."""
+    if state.restart is Restart.RUN:
+        return
+    word = f"restart={state.restart}"
+    configs = [arm.config for arm in state.arms if arm.fresh]
+    if not configs:
+        raise ConfigError(f"{word}: both arms are servers that run already, and none is started here; leave it out")
+    ports = [config.target.port for config in configs if config.target.port]
+    if len(ports) > len(set(ports)):
+        raise ConfigError(
+            f"{word} keeps both servers alive, and target.port={ports[0]} is that of both; leave it out, or give the "
+            "arms two (before.target.port=, after.target.port=)"
+        )
+    if any(config.output.profile for config in configs):
+        raise ConfigError(f"{word}: output.profile=true needs a server of its own for each run (restart=run)")
 
 
 def _record(data: Mapping[str, Any]) -> RunRecord:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from omni_bench.compare.ab.arms import rotated
+from omni_bench.compare.ab.arms import StudyArm, rotated
 from omni_bench.compare.ab.notes import look_line, run_line, study_notes
 from omni_bench.compare.ab.order import (
     AFTER,
@@ -26,7 +26,8 @@ from omni_bench.compare.ab.order import (
     only_after_is_broken,
 )
 from omni_bench.compare.ab.pace import Pace, about
-from omni_bench.compare.ab.state import RUNS, Ending, StudyState
+from omni_bench.compare.ab.state import RUNS, SERVERS, Ending, StudyState
+from omni_bench.compare.ab.words import Restart
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run
 from omni_bench.compare.result import Comparison, ComparisonOutcome
@@ -46,7 +47,10 @@ from omni_bench.records.config import RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import Blame, reasons_of
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.run.pinning import CorePinning
 from omni_bench.run.progress import PartOf
+from omni_bench.targets.base import Target
+from omni_bench.targets.kept import KeptServers
 
 EXIT_INCONCLUSIVE = 2
 EXIT_CODES = {
@@ -65,8 +69,10 @@ EXIT_CODES = {
 class Runner(Protocol):
     """Does one whole run and gives its run.json."""
 
-    def __call__(self, config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf) -> Mapping[str, Any]:
-        """``part_of``: for its progress.
+    def __call__(
+        self, config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf, target: Target | None = None
+    ) -> Mapping[str, Any]:
+        """``part_of``: for its progress; ``target``: a server that is kept alive, None for one of its own.
 
         Raises OmniBenchError for a run that came to no end, KeyboardInterrupt for Ctrl-C.
         """
@@ -91,6 +97,8 @@ class Study:
         self.folder, self.state = folder, state
         self._pace = pace or Pace()
         self._runner, self._say = runner, say
+        self._kept = KeptServers(folder / SERVERS)
+        self._kept_for: Step | None = None
         self._views: dict[str, RunView] = {}
         self._said: set[str] = set()
 
@@ -103,6 +111,12 @@ class Study:
         if self.state.ending is not None:
             return self._ended(self.state.ending)
         self._recover()
+        try:
+            return self._until_the_end()
+        finally:
+            self._kept.close()
+
+    def _until_the_end(self) -> StudyResult:
         shown = 0
         while True:
             pairs = good_pairs(self.state.records)
@@ -145,7 +159,10 @@ class Study:
         started = time.monotonic()
         try:
             part_of = self._part_of(step, wanted, started)
-            document = self._runner(rotated(arm.config, step.pair), self._path(record), arm.run_command, part_of)
+            target = self._server(step)
+            document = self._runner(
+                rotated(arm.config, step.pair), self._path(record), arm.run_command, part_of, target
+            )
             ended = assess(record, document)
             self._pace.add(time.monotonic() - started)
         except (TargetError, ProtocolError) as error:
@@ -154,6 +171,7 @@ class Study:
             self._put_aside(replace(record, state=RunState.INTERRUPTED))
             raise
         if ended.state is RunState.FAILED:
+            self._kept.close()  # the repetition begins anew
             self._put_aside(ended)
         else:
             self._write(self.state.with_record(ended))
@@ -164,6 +182,37 @@ class Study:
         )
         if bad and step.attempt < MAX_ATTEMPTS:
             self._say(f"pair {step.pair} is repeated once")
+
+    def _server(self, step: Step) -> Target | None:
+        """The server that is kept for this run, started now unless it runs; None for one of its own.
+
+        Both are up before either is measured, so that each has an idle neighbour.
+        """
+        restart = self.state.restart
+        if restart is Restart.RUN or not self.state.arm(step.arm).fresh:
+            return None
+        pair = replace(step, arm="")
+        if restart is Restart.PAIR and pair != self._kept_for:
+            self._kept.close()
+        self._kept_for = pair
+        for arm in self.state.arms:
+            if arm.fresh:
+                self._open(arm)
+        return self._kept.target(step.arm)
+
+    def _open(self, arm: StudyArm) -> None:
+        pinning = CorePinning(arm.config.target.cores)
+        try:
+            pinning.to_server()
+            if self._kept.open(arm.name, arm.config):
+                self._say(f"started the server of {arm.name}, which stays alive")
+        except TargetError as error:
+            raise TargetError(
+                f"restart={self.state.restart}: the server of {arm.name} cannot be kept alive beside the other one "
+                f"(restart=run gives each the machine alone): {error}"
+            ) from None
+        finally:
+            pinning.end()
 
     def _part_of(self, step: Step, wanted: int, started: float) -> PartOf:
         done = 2 * len(good_pairs(self.state.records))

@@ -6,10 +6,11 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from omni_bench.compare.ab.order import ARMS
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, StudyPlan
-from omni_bench.errors import ConfigError, alternatives
+from omni_bench.errors import ConfigError, alternatives, choice
 from omni_bench.run.config.compose import group_options
 
 EXTENDED = 8
@@ -18,6 +19,14 @@ ON, OFF = "on", "off"
 GIT, WHEEL = "git:", ".whl"
 _SHORT = {"command": "target.command", "health_path": "target.health_path"}
 """Keys of an arm that need no group: ``before.command=...``."""
+
+
+class Restart(StrEnum):
+    """When a server is started anew: for each run, for each pair, or never within a study."""
+
+    RUN = "run"
+    PAIR = "pair"
+    NEVER = "never"
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class StudyWords:
     shared: tuple[str, ...]
     plan: StudyPlan
     seed: int
+    restart: Restart = Restart.RUN
 
 
 def read_words(words: Sequence[str]) -> StudyWords:
@@ -53,7 +63,7 @@ def read_words(words: Sequence[str]) -> StudyWords:
         arm, dot, rest = key.partition(".")
         if arm in ARMS and equals and (rest or not dot):
             of_arms[arm].append((rest, value))
-        elif key in ("pairs", "seed", "extend", "looks") and equals:
+        elif key in ("pairs", "seed", "extend", "looks", "restart") and equals:
             settings[key] = value
         elif key == "output.root":
             raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
@@ -71,7 +81,9 @@ def read_words(words: Sequence[str]) -> StudyWords:
         )
     seed = _whole("seed", settings["seed"], 0, 2**32) if "seed" in settings else random.SystemRandom().randrange(2**32)
     arms = tuple(_arm(name, of_arms[name]) for name in ARMS)
-    return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed)
+    restart = settings.get("restart", Restart.RUN)
+    choice("restart", restart, tuple(Restart))
+    return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed, Restart(restart))
 
 
 def more_pairs(words: Sequence[str]) -> int | None:

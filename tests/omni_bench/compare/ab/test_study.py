@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
 from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
-from omni_bench.compare.ab.state import Ending, StudyState, claimed
+from omni_bench.compare.ab.state import Ending, StudyState, check_restart, claimed
 from omni_bench.compare.ab.study import Study, verdict_of
+from omni_bench.compare.ab.words import Restart
 from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
 from omni_bench.records import files
+from omni_bench.targets.base import TargetInfo
 
 
 class Killed(BaseException):
@@ -303,3 +306,96 @@ def test_a_study_is_one_process_s(tmp_path):
         pass
     with claimed(tmp_path):
         pass
+
+
+class FakeServer:
+    """A server that counts its starts and stops."""
+
+    log_path = None
+
+    def __init__(self, config, log_path, alive, dies):
+        self.base_url, self.alive, self.dies = f"http://{config.reference.predictor}", alive, dies
+
+    def start(self):
+        if self.dies:
+            raise TargetError("CUDA out of memory")
+        self.alive.append(self.base_url)
+        return TargetInfo("reference", self.base_url, 1.0, None, None, None)
+
+    def is_alive(self):
+        return self.base_url in self.alive
+
+    def failure(self):
+        return "gone"
+
+    def stop(self):
+        if self.is_alive():
+            self.alive.remove(self.base_url)
+
+
+@pytest.fixture
+def servers(monkeypatch):
+    """What :class:`KeptServers` makes instead of real ones: (alive now, all that were started)."""
+    alive, started = [], []
+
+    def create(config, log_path):
+        dies = config.reference.predictor in dead
+        started.append(log_path.stem)
+        return FakeServer(config, log_path, alive, dies)
+
+    dead = set()
+    monkeypatch.setattr("omni_bench.targets.kept.create_target", create)
+    return SimpleNamespace(alive=alive, started=started, dead=dead)
+
+
+@pytest.mark.parametrize(("restart", "starts"), [("pair", 6), ("never", 2), ("run", 0)])
+def test_servers_are_kept_alive_side_by_side(restart, starts, study, fake_runner, new_state, servers):
+    both = []
+    runner = fake_runner(
+        slower=(1.0, 1.5), ends=dict.fromkeys(range(1, 7), lambda folder: both.append(servers.alive[:]))
+    )
+    state = replace(new_state(), restart=Restart(restart))
+    one, _ = study(runner, state)
+    result = one.go()
+    assert result.ending == Ending("REGRESSION", 1) and StudyState.read(one.folder) == one.state
+    assert len(servers.started) == starts and servers.alive == [], "nothing is left behind"
+    if restart != "run":
+        assert all(len(alive) == 2 for alive in both), "each has its neighbour from the first run on"
+        urls = {(call.arm, call.url) for call in runner.calls}
+        assert urls == {("before", "http://reprefill"), ("after", "http://kv_cache")}
+        assert any(
+            note.startswith(f"restart={restart}: the servers were started once") for note in result.comparison.notes
+        )
+        assert not any("a fresh server for every run" in note for note in result.comparison.notes)
+
+
+def test_kept_servers_end_with_ctrl_c_and_start_again_after_a_failed_run(study, fake_runner, new_state, servers):
+    died = TargetError("the server died")
+    runner = fake_runner(slower=(1.0, 1.5), ends={2: died, 4: KeyboardInterrupt()})
+    state = replace(new_state(), restart=Restart.NEVER)
+    with pytest.raises(KeyboardInterrupt):
+        study(runner, state)[0].go()
+    assert servers.alive == [] and servers.started == ["before", "after"] * 2
+    assert study(runner)[0].go().ending == Ending("REGRESSION", 1)
+    assert servers.alive == [] and servers.started == ["before", "after"] * 3
+
+
+def test_a_server_that_has_no_place_beside_the_other_says_so(study, fake_runner, new_state, servers):
+    servers.dead.add("kv_cache")
+    result = study(fake_runner(), replace(new_state(), restart=Restart.NEVER))[0].go()
+    assert result.ending.exit_code == 3 and servers.alive == []
+    assert "after cannot be kept alive beside the other one (restart=run gives each" in result.ending.why
+
+
+def test_what_cannot_be_kept_alive_is_refused(new_state):
+    state = replace(new_state(), restart=Restart.NEVER)
+    for arm in state.arms:
+        arm.config.target.port = 8000
+    with pytest.raises(
+        ConfigError, match=r"restart=never keeps both servers alive, and target\.port=8000 is that of both"
+    ):
+        check_restart(state)
+    for arm in state.arms:
+        arm.config.target.kind = "external"
+    with pytest.raises(ConfigError, match="both arms are servers that run already"):
+        check_restart(state)
