@@ -21,6 +21,8 @@ from omni_bench.report.drawing import drawn
 from omni_bench.terminal import say, say_error, say_json
 
 PLAIN_WIDTH = 180
+WIDE, NARROW = 110, (0, 1, 2, 3, 6, 7)
+"""Columns of a terminal below which the segments, which --json has, are left out; what is left."""
 
 
 def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -> int:
@@ -82,7 +84,9 @@ def _show(history: History, series: str, out: Path | None) -> None:
     found = trends(runs, baseline)
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
     console.print(Text(heading(runs), style="bold"), soft_wrap=True)
-    console.print(_table(HEADERS, trend_rows(found)))
+    shown = range(len(HEADERS)) if console.width >= WIDE else NARROW
+    rows = [[row[column] for column in shown] for row in trend_rows(found)]
+    console.print(_table([HEADERS[column] for column in shown], rows))
     for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs)):
         console.print(Text(line), soft_wrap=True)
     if out is not None and found:

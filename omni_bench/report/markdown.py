@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omni_bench.accuracy.signal.audio_faults import FAULTS
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
@@ -243,7 +244,13 @@ def _rejected(requests: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     shown = min(len(rejected), REJECTED_REQUESTS)
     intro = f"{len(rejected)} of {len(requests)} requests failed or gave invalid audio; the first {shown}."
-    return f"{intro}\n\n{rejected_table(rejected, shown)}"
+    return f"{intro}\n\n{rejected_table(rejected, shown)}\n\n{_meanings(rejected)}".rstrip()
+
+
+def _meanings(rejected: Sequence[Mapping[str, Any]]) -> str:
+    """What the faults of these requests are called for, one sentence each."""
+    found = {fault for record in rejected for fault in record.get("faults") or ()}
+    return " ".join(f"`{name}`: {meaning}." for name, meaning in FAULTS.items() if name in found)
 
 
 def _worst(

@@ -11,25 +11,27 @@ import numpy as np
 from omni_bench.metrics.pcm import audible_span, samples_from_pcm
 from omni_bench.records.timeline import Timeline
 
-INVALID_REASONS = (
-    "empty",  # no whole sample
-    "silent",  # no 20 ms window above -50 dBFS
-    "dead_air",  # more than a second of silence before and after what can be heard: it would count as output
-    "odd_bytes",  # not a whole number of samples
-    "truncated",  # shorter than a third of the expected speaking time
-    "runaway",  # more than three times the expected speaking time
-    "clipped",  # more than CLIPPED_SHARE of the samples at full scale
-    "non_finite",  # NaN or infinity (float samples only)
-    "slow_drip",  # the audio came in crumbs of below a millisecond, or began with one: no packet to be timed
-    "clicks",  # the waveform is broken where chunks meet (metrics/edges.py)
-    "dropout",  # a hole in the middle of speech (metrics/dropouts.py)
-    "noise",  # broadband noise nearly as loud as the speech (metrics/noise.py)
-    "trailing_audio",  # stale audio after the end (metrics/trailing.py)
-    "repeated_audio",  # the same samples twice (metrics/repeats.py)
-    "shared_audio",  # samples of another request (metrics/shared_audio.py)
-    "no_text",  # a chat reply without the text that was asked for
-    "unchecked",  # the samples were lost (the load worker was killed) and cannot be checked
-)
+FAULTS = {
+    "empty": "no whole sample",
+    "silent": "no 20 ms window above −50 dBFS",
+    "dead_air": "more than a second of silence before and after what can be heard: it would count as output",
+    "odd_bytes": "not a whole number of samples",
+    "truncated": "shorter than a third of the expected speaking time",
+    "runaway": "more than three times the expected speaking time",
+    "clipped": "more than 0.1 % of the samples at full scale",
+    "non_finite": "NaN or infinity (float samples only)",
+    "slow_drip": "it came in crumbs of below a millisecond, or began with one: no packet to be timed",
+    "clicks": "the waveform is broken where chunks meet",
+    "dropout": "a hole in the middle of speech",
+    "noise": "broadband noise nearly as loud as the speech",
+    "trailing_audio": "stale audio after the end",
+    "repeated_audio": "the same samples twice",
+    "shared_audio": "samples of another request",
+    "no_text": "a chat reply without the text that was asked for",
+    "unchecked": "the samples were lost (the load worker was killed) and cannot be checked",
+}
+"""What can be wrong with the audio of an answer: its name, and what that means, for reports."""
+INVALID_REASONS = tuple(FAULTS)
 
 # Speech peak-normalised to full scale touches it in a handful of samples (below 0.01 %);
 # overdriven by 3 dB, about 0.25 % of the samples of Laplace-distributed speech with a crest

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from omni_bench.compare.rows import metric_label
 from omni_bench.foreign_text import code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
-from omni_bench.nightly.history.table import baseline_line
+from omni_bench.nightly.history.table import baseline_line, metric_name
 from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
 
@@ -42,7 +41,7 @@ def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
     expected = NA
     if one.expected is not None:
         expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]{suffix}"
-    label = metric_label(one.metric).partition(" (")[0]  # the values have the unit
+    label = metric_name(one.metric)
     name = f"{label} / pinned" if ratio else label
     value = NA if one.value is None else number(one.value) + suffix
     return [

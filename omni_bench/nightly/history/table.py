@@ -17,7 +17,7 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
     """One row a trend, under :data:`HEADERS`."""
     return [
         [
-            trend.series.metric,
+            metric_name(trend.series.metric),
             trend.series.load,
             str(len(trend.series.logs)),
             _value(trend.series.metric, trend.last),
@@ -52,10 +52,16 @@ def heading(runs: Sequence[StoredRun]) -> str:
 def baseline_line(baseline: Baseline | None) -> str:
     """Which baseline holds, and the runs that it comes from."""
     if baseline is None:
-        return "baseline: none was set (omni-bench history baseline set RUN...)"
+        return "baseline: none was set (omni-bench history baseline set RUN... --note WHY)"
     note = f" ({baseline.note})" if baseline.note else ""
     sources = ", ".join(f"{run.started_utc or 'undated'} {run.source} [{run.run_id[:12]}]" for run in baseline.runs)
     return f"baseline set {baseline.set_utc}{note} from {sources}"
+
+
+def metric_name(metric: str) -> str:
+    """``TTFP p50``, as in reports and comparisons."""
+    entry = METRICS[metric]
+    return f"{entry.short} p50" if entry.headline == "p50" else entry.short
 
 
 def _value(metric: str, value: float | None) -> str:
@@ -71,7 +77,7 @@ def alarm_lines(alarms: Sequence[HistoryAlarm], runs: Sequence[StoredRun]) -> li
     """What was alarmed, one line each."""
     dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
     return [
-        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {alarm.metric} {alarm.load} "
+        f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {metric_name(alarm.metric)} {alarm.load} "
         f"{change_text(METRICS[alarm.metric], alarm.change)} since {dates.get(alarm.onset_run, 'n/a')}"
         for alarm in alarms
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from omni_bench.accuracy.signal.audio_faults import FAULTS
 from omni_bench.accuracy.wer import alignment
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
@@ -156,7 +157,7 @@ def _findings(
 def _fault(fault: str, request: Record) -> str:
     spans = request.get("shared_audio") or ()
     if fault != "shared_audio" or not spans:
-        return f"fault: {fault}"
+        return f"{fault}: {FAULTS[fault]}" if fault in FAULTS else f"fault: {fault}"
     return "; ".join(
         f"shared_audio: {one['duration_s']:.2f} s at {one['at_s']:.2f} s are the samples of {one['source']}"
         for one in spans

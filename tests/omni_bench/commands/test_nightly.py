@@ -74,7 +74,7 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
     assert "no plots, as drawing failed" in capsys.readouterr().err
     assert main(["history", "show", "--db", db, "--out", str(tmp_path / "plots")]) == 0
     printed = capsys.readouterr().out
-    assert "14 nights" in printed and "acute rtf c = 1 +29" in printed
+    assert "14 nights" in printed and "acute RTF p50 c = 1 +29" in printed
     assert len(list((tmp_path / "plots").glob("*.png"))) == 5
 
     assert main(["history", "--db", db, "baseline", "set", *first[:2], "--note", "seed"]) == 0

@@ -118,8 +118,10 @@ def test_rejected_requests_have_a_section():
         {"request_id": f"r{i}", "concurrency": 1, "error": {"kind": "timeout", "message": "late"}} for i in range(30)
     ]
     records.append({"request_id": "ok", "concurrency": 1, "error": None, "faults": []})
+    records[20] |= {"error": None, "faults": ["dropout", "trailing_audio"]}
     body = sections(render_report(runs.make_run(), (), records))["Rejected requests"]
     assert "30 of 31 requests failed" in body and "the first 20" in body and body.count("timeout: late") == 20
+    assert "`dropout`: a hole in the middle of speech. `trailing_audio`: stale audio after the end." in body
 
 
 def test_run_without_levels():

@@ -52,7 +52,7 @@ def test_the_table(runs):
     rows = trend_rows(trends(runs))
     assert all(len(row) == len(HEADERS) for row in rows)
     rtf = dict(zip(HEADERS, rows[1], strict=True))
-    assert rtf["metric"] == "rtf" and rtf["nights"] == "20" and rtf["segment"] == "8 nights"
+    assert rtf["metric"] == "RTF p50" and rtf["nights"] == "20" and rtf["segment"] == "8 nights"
     assert (
         rtf["change points"].startswith("2026-01-13 +") and "worse (000c000c000c..000d000d000d)" in rtf["change points"]
     )
@@ -66,7 +66,7 @@ def test_a_trend_without_nights():
 
 def test_lines(runs):
     alarm = HistoryAlarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
-    assert alarm_lines([alarm], runs) == ["2026-01-15: drift rtf c = 1 +10.0 % since 2026-01-13"]
+    assert alarm_lines([alarm], runs) == ["2026-01-15: drift RTF p50 c = 1 +10.0 % since 2026-01-13"]
     assert "none was set" in baseline_line(None)
     baseline = Baseline("s", "2026-01-05T00:00:00Z", "why", (runs[0],))
     assert runs[0].run_id[:12] in baseline_line(baseline) and "(why)" in baseline_line(baseline)
