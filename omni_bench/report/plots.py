@@ -284,8 +284,8 @@ def _draw_levels(axes: Axes, plot: Plot, levels: Sequence[Level]) -> None:
         nothing(axes)
         axes.set_yticks([])
         return
-    for x, (value, _, _), _ in _points(plot.lines[0], levels):
-        label_point(axes, x, value, f"{plot.lines[0].prefix}{plot.show(value)}")
+    for x, (value, _, high), _ in _points(plot.lines[0], levels):
+        label_point(axes, x, value, f"{plot.lines[0].prefix}{plot.show(value)}", cap=high if high > value else None)
     top = max(plot.top, HEADROOM * max(drawn)) or 1.0
     for index, (value, label) in enumerate(plot.references):
         if value <= top or not plot.top:

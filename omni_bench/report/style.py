@@ -23,7 +23,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, IdentityTransform
 
 from omni_bench.errors import shorten
 from omni_bench.foreign_text import visible
@@ -60,7 +60,6 @@ _RC = {
     "svg.hashsalt": "omni-bench",
 }
 _MARGIN_IN, _GAP_IN = 0.14, 0.05
-_LABEL = "label of a point"
 _NEAR_PT = (5.0, 9.0, 14.0)  # from a point to its label
 
 
@@ -138,11 +137,24 @@ def dress(
     _arrange_labels(figure)
 
 
-def label_point(axes: Axes, x: float, y: float, text: str, *, colour: str = INK) -> None:
-    """Write ``text`` beside a point; :func:`dress` finds the place where it hides nothing."""
-    label = axes.annotate(text, (x, y), (0, 0), textcoords="offset points", fontsize=8, color=colour, gid=_LABEL)
+class PointLabel(Annotation):
+    """The text of a point; ``cap``: the upper end of its bar, which the text may not stand above."""
+
+    cap: float | None = None
+
+
+def label_point(axes: Axes, x: float, y: float, text: str, *, colour: str = INK, cap: float | None = None) -> None:
+    """Write ``text`` beside a point; :func:`dress` finds the place where it hides nothing.
+
+    ``cap``: the upper end of its bar, above which the text would be taken for its value.
+    """
+    label = PointLabel(text, (x, y), (0, 0), textcoords="offset points", fontsize=8, color=colour)
+    label.cap = cap
     label.set_in_layout(False)
     label.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+    label.set_transform(IdentityTransform())
+    axes.add_artist(label)
+    label.set_clip_on(False)
 
 
 def nothing(axes: Axes) -> None:
@@ -157,7 +169,7 @@ def scale_x(axes: Axes, ticks: Sequence[float]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if ticks:
-        margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.18
+        margin = 2.0 if len(ticks) == 1 else (ticks[-1] / ticks[0]) ** 0.24
         axes.set_xlim(ticks[0] / margin, ticks[-1] * margin)
 
 
@@ -200,26 +212,27 @@ def _height_in(text: Text) -> float:
 def _arrange_labels(figure: Figure) -> None:
     figure.draw_without_rendering()  # only now is it known where the panels are
     for axes in figure.axes:
-        labels = [text for text in axes.texts if text.get_gid() == _LABEL]
+        labels = [text for text in axes.texts if isinstance(text, PointLabel)]
         if labels:
             _arrange(axes, labels)
 
 
-def _arrange(axes: Axes, labels: Sequence[Annotation]) -> None:
+def _arrange(axes: Axes, labels: Sequence[PointLabel]) -> None:
     """Put each label where it covers the fewest dots of ink: beside its point, and over no other label."""
     ink = _ink(axes)
-    taken = [text.get_window_extent() for text in axes.texts if text.get_gid() != _LABEL]
+    taken = [text.get_window_extent() for text in axes.texts if not isinstance(text, PointLabel)]
     if (legend := axes.get_legend()) is not None:
         taken.append(legend.get_window_extent())
     room, pixels = axes.get_window_extent(), axes.figure.dpi / 72
+    room = Bbox.from_extents(room.x0, room.y0, min(room.x1 + 14 * pixels, axes.figure.bbox.x1 - 2 * pixels), room.y1)
     for label in labels:
         at = axes.transData.transform(label.xy)
         size = label.get_window_extent()
-        best = min(
+        cap = np.inf if label.cap is None else axes.transData.transform((label.xy[0], label.cap))[1]
+        _, box = min(
             _places(at, size.width, size.height, pixels),
-            key=lambda place: _cost(place[1], place[0], ink, taken, room),
+            key=lambda place: _cost(*place, ink, taken, room) + 200 * (place[1].y0 > cap),
         )
-        _, box = best
         taken.append(box)
         label.set_position(((box.x0 - at[0]) / pixels, (box.y0 - at[1]) / pixels))
         label.set(ha="left", va="bottom")
@@ -235,9 +248,9 @@ def _places(at: np.ndarray, width: float, height: float, pixels: float) -> Itera
             yield near, Bbox.from_bounds(x, y, width, height)
 
 
-def _cost(box: Bbox, near: float, ink: np.ndarray, taken: Sequence[Bbox], room: Bbox) -> float:
+def _cost(near: float, box: Bbox, ink: np.ndarray, taken: Sequence[Bbox], room: Bbox) -> float:
     covered = int(np.sum((ink > box.min - 1).all(axis=1) & (ink < box.max + 1).all(axis=1)))
-    outside = box.x0 < room.x0 or box.x1 > room.x1 + 0.3 * box.width or box.y0 < room.y0 or box.y1 > room.y1
+    outside = box.x0 < room.x0 or box.x1 > room.x1 or box.y0 < room.y0 or box.y1 > room.y1
     return near + 3 * covered + 1000 * outside + 300 * sum(box.overlaps(other) for other in taken)
 
 

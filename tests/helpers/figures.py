@@ -46,7 +46,7 @@ def point_labels(axes):
     return {
         text.get_text(): (axes.transData.transform(text.xy), text.get_window_extent())
         for text in axes.texts
-        if text.get_gid() == style._LABEL
+        if isinstance(text, style.PointLabel)
     }
 
 

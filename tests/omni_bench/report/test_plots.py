@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import figures
 import matplotlib
 import numpy as np
@@ -163,9 +166,12 @@ def test_requests_with_faults_are_no_dots():
     assert "TTFP, n = 11" in figures.legend_words(drawn(runs.make_run((8,)), "ttfp", requests))
 
 
+@pytest.mark.parametrize("source", ["made", "reports/qwen3_tts_cpu"])
 @pytest.mark.parametrize("name", ["ttfp", "rtf", "e2el", "audio_per_s", "wer"])
-def test_labels_stand_at_their_dots_and_no_line_goes_through_them(name):
+def test_labels_stand_at_their_dots_and_no_line_goes_through_them(source, name):
     run = runs.make_run((1, 2, 4, 8, 16))
+    if source != "made":
+        run = json.loads((Path(__file__).parents[3] / source / "run.json").read_text())
     axes = drawn(run, name)
     labels = figures.point_labels(axes)
     ink = style._ink(axes)

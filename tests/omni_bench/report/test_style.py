@@ -79,3 +79,16 @@ def test_a_label_moves_out_of_the_way_of_lines_and_of_other_labels():
     for point, box in labels.values():
         assert figures.gap_pt(axes, point, box) < 15
         assert ((style._ink(axes) > box.min) & (style._ink(axes) < box.max)).all(axis=1).sum() == 0
+
+
+def test_a_label_at_the_edge_stays_in_the_picture():
+    with style.look():
+        figure = Figure(figsize=(3, 3), layout="constrained")
+        axes = figure.add_subplot()
+        axes.plot([0, 1], [0, 1], "o-")
+        axes.margins(0)
+        for x, y in ((0, 0), (1, 1), (1, 0.5)):
+            style.label_point(axes, x, y, f"a long label at {x}")
+        style.dress(figure, "title")
+        assert figures.cut_off(figure) == []
+        assert not any(text.get_clip_on() for text in axes.texts), "a label beside the panel is shown whole"
