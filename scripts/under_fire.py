@@ -1,11 +1,15 @@
 """Kill processes of runs at random moments, then go on with each run: nothing that finished may be lost, nothing left.
 
-python scripts/under_fire.py --kills 100 --seed 0 --out reports/under_fire.md
+    python scripts/under_fire.py --kills 100 --seed 0 --out reports/under_fire.md
 
 Each kill is of one process in one phase of the smallest run that has both. Before it, the finished requests are read
 from requests.jsonl and solo.jsonl; after it no process of the run may be left, and ``omni-bench run --resume`` must
-end with every request measured, those that had finished as they were. No message may be a traceback.
-Exits with 1 if anything of that failed.
+end with every request measured, those that had finished as they were. No message may be a traceback. "server" is a
+server without a model behind the guardian, "reference" the bundled one with the small voice.
+
+Two runs are under fire at once. Each kill is written beside ``--out`` (under_fire.jsonl) as soon as it is judged, and
+the report is made of all that is there: the same command goes on where it was stopped, another seed adds to it.
+Exits with 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -23,15 +27,18 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 SPEECH = ROOT / "tests" / "helpers" / "fake_speech_server.py"
 MARK = "OMNI_BENCH_UNDER_FIRE"
-END_S, LEFT_S, POLL_S = 120.0, 15.0, 0.02
+END_S, LEFT_S, POLL_S = 120.0, 15.0, 0.05
+RUNS = 2  # at once
 LEVELS, REQUESTS, SOLOS = (1, 2), 4, 2
 
 MAIN, WORKER, SERVER, REFERENCE, GUARDIAN, JUDGE = "main", "load worker", "server", "reference", "guardian", "judge"
@@ -70,12 +77,20 @@ class Kill:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of it. ``hit``: the process was there; ``problems``: what must not be, in words."""
+    """What came of it. ``hit``: the process was there; ``finished``: requests before it.
+
+    Of these ``lost`` are gone, and ``again`` were sent again; ``left``: processes that stayed; ``problems``: all that
+    must not be, in words.
+    """
 
     kill: Kill
     hit: bool
     finished: int
+    lost: int
+    again: int
+    left: int
     problems: tuple[str, ...]
+    took_s: float = 0.0
 
 
 def planned(kills: int, seed: int) -> list[Kill]:
@@ -101,8 +116,9 @@ class Run:
 
     def shoot(self) -> Result:
         """Begin the run, kill, look, go on with it, look again."""
+        begun = time.monotonic()
         try:
-            return self._shoot()
+            return replace(self._shoot(), took_s=round(time.monotonic() - begun, 1))
         except BaseException:
             self._end_all()
             raise
@@ -111,15 +127,20 @@ class Run:
         process = self._start(*self._begin())
         hit = self._wait_and_kill(process)
         finished = self._finished()
-        problems = [*self._ended(process, "the run"), *self._left()]
-        problems += [f"lost {name}" for name in finished if name not in self._finished()]
+        problems = self._ended(process, "the run")
+        left = self._left()
+        lost = [name for name in finished if name not in self._finished()]
         if (self.folder / ".spool").is_dir():
             process = self._start("--resume", str(self.folder))
-            problems += [*self._ended(process, "--resume"), *self._left()]
+            problems += self._ended(process, "--resume")
+            left += self._left()
         elif not (self.folder / "run.json").is_file() and finished:
             problems.append("cannot be gone on with")
+        again = self._sent_again(finished)
+        problems += [f"{left} processes left"] * bool(left) + [f"lost {name}" for name in lost]
+        problems += [f"{name} was sent again" for name in again]
         problems += self._whole(finished)
-        return Result(self.kill, hit, len(finished), tuple(problems))
+        return Result(self.kill, hit, len(finished), len(lost), len(again), left, tuple(problems))
 
     def _begin(self) -> list[str]:
         words = [
@@ -196,13 +217,13 @@ class Run:
             problems.append(f"{what} ended with exit code {process.returncode}")
         return problems
 
-    def _left(self) -> list[str]:
-        """Processes of the run that are still there :data:`LEFT_S` later."""
+    def _left(self) -> int:
+        """How many processes of the run are still there :data:`LEFT_S` later."""
         deadline = time.monotonic() + LEFT_S
         while (found := self._pids("")) and time.monotonic() < deadline:
             time.sleep(POLL_S)
         self._end_all()
-        return [f"{len(found)} processes left"] if found else []
+        return len(found)
 
     def _end_all(self) -> None:
         for pid in self._pids(""):
@@ -210,17 +231,21 @@ class Run:
                 os.kill(pid, signal.SIGKILL)
 
     def _whole(self, finished: dict[str, int]) -> list[str]:
-        """After all, every planned request is there once, and those that had finished are as they were."""
+        """After all, every planned request is there once."""
         if not (self.folder / "requests.jsonl").is_file():
             return [] if not finished else ["no requests.jsonl"]
         names = [json.loads(line)["request_id"] for line in _lines(self.folder / "requests.jsonl")]
         problems = [f"{name} twice" for name, count in Counter(names).items() if count > 1]
         if (self.folder / "run.json").is_file() and len(names) != REQUESTS * len(LEVELS):
             problems.append(f"{len(names)} of {REQUESTS * len(LEVELS)} requests in the end")
-        after = self._finished()
-        if self.kill.process != WORKER:  # its audio is lost with it, and an answer without audio is asked for again
-            problems += [f"{name} was sent again" for name, ended in finished.items() if after.get(name) != ended]
         return problems
+
+    def _sent_again(self, finished: dict[str, int]) -> list[str]:
+        """Requests that had finished and are not as they were."""
+        if self.kill.process == WORKER:  # its audio is lost with it, and an answer without audio is asked for again
+            return []
+        after = self._finished()
+        return [name for name, ended in finished.items() if after.get(name) != ended]
 
     def _finished(self) -> dict[str, int]:
         """The answered requests on disk: when each ended, by id."""
@@ -259,27 +284,101 @@ def _count(path: Path) -> int:
     return len(_lines(path))
 
 
-def table(results: Sequence[Result]) -> str:
-    """One row for each process and phase."""
-    rows = ["| process | phase | judge | kills | hit | finished before | problems |", "|---|---|---|--:|--:|--:|--:|"]
-    for process, phase, judge in WHERE:
-        of = [one for one in results if (one.kill.process, one.kill.phase, one.kill.judge) == (process, phase, judge)]
+Row = dict[str, Any]
+"""A kill as the file has it: of :class:`Kill` and :class:`Result`, with ``seed`` and ``commit``."""
+
+
+def row_of(result: Result, seed: int, commit: str) -> Row:
+    kill = {**asdict(result.kill), "signal": result.kill.signal.name}
+    return {
+        "seed": seed,
+        **kill,
+        **{key: value for key, value in asdict(result).items() if key != "kill"},
+        "commit": commit,
+    }
+
+
+def table(rows: Sequence[Row]) -> str:
+    """One line for each process and phase, with and without the judge."""
+    heads = ("process", "phase", "judge", "kills", "of a living process", "finished before", "lost", "sent again")
+    heads += ("processes left", "kills with a problem")
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|" + "--:|" * (len(heads) - 3)]
+    for place in WHERE:
+        of = [one for one in rows if (one["process"], one["phase"], one["judge"]) == place]
         if of:
-            counts = (len(of), sum(one.hit for one in of), sum(one.finished for one in of))
-            problems = sum(bool(one.problems) for one in of)
-            cells = (process, phase, "yes" if judge else "no", *counts, problems)
-            rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(rows)
+            sums = [sum(one[name] for one in of) for name in ("hit", "finished", "lost", "again", "left")]
+            cells = (*place[:2], "yes" if place[2] else "no", len(of), *sums, sum(bool(one["problems"]) for one in of))
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """All kills in a sentence."""
+    failed, lost, left = (sum(map(bool, (one[name] for one in rows))) for name in ("problems", "lost", "left"))
+    seeds = ", ".join(map(str, sorted({one["seed"] for one in rows})))
+    return (
+        f"{len(rows)} kills (seed {seeds}), {sum(one['hit'] for one in rows)} of a living process; "
+        f"{sum(one['finished'] for one in rows)} requests had finished before them, "
+        f"{sum(one['lost'] for one in rows)} of these were lost ({lost} kills); "
+        f"{left} kills left processes; {failed} kills with a problem."
+    )
+
+
+def page(rows: Sequence[Row], command: str) -> str:
+    """The report."""
+    said = " ".join((__doc__ or "").split("\n\n")[2].split()).replace("``", "`")
+    commits = ", ".join(sorted({one["commit"] for one in rows}))
+    took_s = sorted(one["took_s"] for one in rows)
+    problems = [
+        f"- seed {one['seed']}, kill {one['number']}: {'; '.join(one['problems'])}" for one in rows if one["problems"]
+    ]
+    parts = [
+        f"# Under fire\n\n`{command}`",
+        f"Commit {commits}; {os.cpu_count()} CPU cores, {RUNS} runs at once, {took_s[len(took_s) // 2]:.0f} s a kill "
+        f"(median; {took_s[-1]:.0f} at most).",
+        said,
+        table(rows),
+        summary(rows),
+        *(["\n".join(problems)] if problems else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _commit() -> str:
+    """Of this tree, with a + if it was changed since."""
+    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _show(result: Result, folder: Path) -> None:
     kill = result.kill
     what = f"{kill.number:3d} {kill.signal.name} {kill.process}, {kill.phase}{', judge' * kill.judge}"
     verdict = "; ".join(result.problems) or ("ok" if result.hit else "ok (it was gone before)")
-    print(f"{what}: {result.finished} finished before: {verdict}", flush=True)
+    print(f"{what}: {result.finished} finished before, {result.took_s:.0f} s: {verdict}", flush=True)
     if result.problems:
         said = _text(folder / f"kill-{kill.number:03d}.log")
         print("\n".join(f"    {line}" for line in said.splitlines()))
+
+
+def shoot_all(kills: Sequence[Kill], done: Callable[[Result, Path], None], until_s: float) -> None:
+    """:data:`RUNS` at once, none begun after ``until_s`` (monotonic). Ctrl-C ends it after those that are on."""
+    with tempfile.TemporaryDirectory(prefix="under-fire-") as name, ThreadPoolExecutor(RUNS) as pool:
+        folder = Path(name)
+        waiting = iter(kills)
+
+        def next_one() -> Result | None:
+            kill = next(waiting, None) if time.monotonic() < until_s else None
+            return None if kill is None else Run(kill, folder / f"kill-{kill.number:03d}").shoot()
+
+        on = {pool.submit(next_one) for _ in range(RUNS)}
+        while on:
+            ended = next(as_completed(on))
+            on.discard(ended)
+            result = ended.result()
+            if result is not None:
+                done(result, folder)
+                on.add(pool.submit(next_one))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -288,24 +387,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, action="append", metavar="N", help="this kill of them alone (repeatable)")
-    parser.add_argument("--out", type=Path, help="write the table there too")
+    parser.add_argument("--minutes", type=float, help="begin no kill after these: the same command goes on")
+    parser.add_argument("--out", type=Path, help="the report; what is beside it as .jsonl is gone on with")
     parsed = parser.parse_args(arguments)
-    kills = [one for one in planned(parsed.kills, parsed.seed) if parsed.only is None or one.number in parsed.only]
-    results = []
-    started = time.monotonic()
-    # Ctrl-C: what was seen so far is shown
-    with tempfile.TemporaryDirectory(prefix="under-fire-") as folder, contextlib.suppress(KeyboardInterrupt):
-        for kill in kills:
-            results.append(Run(kill, Path(folder) / f"kill-{kill.number:03d}").shoot())
-            _show(results[-1], Path(folder))
-    failed = [one for one in results if one.problems]
-    took = f"{len(results)} kills, {sum(one.hit for one in results)} of a living process, {len(failed)} with a problem"
-    text = f"{table(results)}\n\n{took}; {time.monotonic() - started:.0f} s.\n"
-    print(f"\n{text}", end="")
-    if parsed.out is not None:
-        command = f"python scripts/under_fire.py --kills {parsed.kills} --seed {parsed.seed} --out {parsed.out}"
-        said = (__doc__ or "").split("\n\n")[2].replace("\n", " ").strip()
-        parsed.out.write_text(f"# Under fire\n\n`{command}`\n\n{said}\n\n{text}", encoding="utf-8")
+    file = parsed.out.with_suffix(".jsonl") if parsed.out is not None else None
+    rows: list[Row] = [json.loads(line) for line in _lines(file)] if file is not None else []
+    there = {(one["seed"], one["number"]) for one in rows}
+    kills = [one for one in planned(parsed.kills, parsed.seed) if (parsed.seed, one.number) not in there]
+    kills = [one for one in kills if parsed.only is None or one.number in parsed.only]
+    commit, failed = _commit(), 0
+
+    def done(result: Result, folder: Path) -> None:
+        nonlocal failed
+        failed += bool(result.problems)
+        rows.append(row_of(result, parsed.seed, commit))
+        _show(result, folder)
+        if file is not None:
+            with file.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(rows[-1]) + "\n")
+            parsed.out.write_text(
+                page(sorted(rows, key=lambda one: (one["seed"], one["number"])), command), encoding="utf-8"
+            )
+
+    words = f"--kills {parsed.kills} --seed {parsed.seed}" + (f" --out {parsed.out}" if parsed.out is not None else "")
+    command = f"python scripts/under_fire.py {words}"
+    until_s = float("inf") if parsed.minutes is None else time.monotonic() + 60 * parsed.minutes
+    with contextlib.suppress(KeyboardInterrupt):  # what was seen so far is shown
+        shoot_all(kills, done, until_s)
+    if rows:
+        print(f"\n{table(rows)}\n\n{summary(rows)}")
+    left = len(kills) - sum(one["seed"] == parsed.seed and (parsed.seed, one["number"]) not in there for one in rows)
+    if left:
+        print(f"{left} kills of seed {parsed.seed} are still to be made: the same command goes on")
     return 1 if failed else 0
 
 

@@ -38,6 +38,24 @@ def test_a_loss_is_seen(tmp_path):
     assert problems == [
         "c1-0001 twice",
         f"3 of {under_fire.REQUESTS * len(under_fire.LEVELS)} requests in the end",
-        "c1-0000 was sent again",
-        "c2-0000 was sent again",
     ]
+    assert shot._sent_again({"c1-0000": 7, "c1-0001": 1, "c2-0000": 3}) == ["c1-0000", "c2-0000"]
+
+
+def test_the_report_grows_by_parts_and_shows_what_was_lost(tmp_path, monkeypatch, capsys):
+    def shoot(run):
+        bad = run.kill.number == 2
+        shots.append(run.kill.number)
+        return under_fire.Result(run.kill, True, 3, int(bad), 0, 2 * bad, ("lost c1-0000",) * bad)
+
+    shots, out = [], tmp_path / "under_fire.md"
+    monkeypatch.setattr(Run, "shoot", shoot)
+    words = ["--kills", "6", "--out", str(out)]
+    assert under_fire.main([*words, "--only", "0", "--only", "1"]) == 0
+    assert under_fire.main([*words, "--minutes", "0"]) == 0 and "4 kills of seed 0 are still" in capsys.readouterr().out
+    assert under_fire.main(words) == 1 and sorted(shots) == [0, 1, 2, 3, 4, 5]
+    assert under_fire.main([*words, "--seed", "1"]) == 1
+    text = out.read_text()
+    assert "12 kills (seed 0, 1), 12 of a living process; 36 requests had finished before them, 2 of" in text
+    assert "- seed 1, kill 2: lost c1-0000" in text and "2 kills left processes" in text
+    assert len((tmp_path / "under_fire.jsonl").read_text().splitlines()) == 12
