@@ -19,6 +19,8 @@ from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invali
 from omni_bench.records.recording import CpuWait, LoopLag, NodeClock
 from omni_bench.run.parity import AloneInterrupted
 from omni_bench.run.validity import (
+    LOST_AUDIO_S,
+    account_reasons,
     carried_over,
     client_lag,
     is_excused,
@@ -168,6 +170,20 @@ def overloaded(*codes, holds=False, failed=3, faults=None):
     reasons = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
     level = {"concurrency": 1, "rate_hz": 8.0, "failed": failed, "invalid": faults or {}, "valid": not codes}
     return {**level, "invalid_reasons": reasons, "probe": {"holds": holds}}
+
+
+def account(server_mean, client_mean=2.0, client_count=32, series="omni_reference_audio_duration_seconds"):
+    facts = {"client_mean": client_mean, "server_mean": server_mean, "client_count": client_count, "server_count": 32}
+    return list(account_reasons([{"series": series, **facts}]))
+
+
+def test_audio_that_the_server_counts_and_the_client_does_not_have_is_lost():
+    """60 ms of every answer, as a proxy may lose them: in whichever direction, and by more than rounding."""
+    (lost,) = account(2.06)
+    assert lost.code == Code.AUDIO_LOST and lost.figures == {"server_s": 2.06, "client_s": 2.0, "answers": 32}
+    assert [one.code for one in account(1.94)] == [Code.AUDIO_LOST]
+    assert account(2.0 + 0.9 * LOST_AUDIO_S) == [] == account(2.06, client_count=31) == account(2.06, series="other")
+    assert account(2.06, client_mean=None) == []
 
 
 @pytest.mark.parametrize(

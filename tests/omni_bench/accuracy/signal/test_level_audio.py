@@ -8,7 +8,7 @@ import soundfile
 
 from omni_bench.accuracy.signal.checks import reference_traits, signal_findings
 from omni_bench.accuracy.signal.level_audio import CUT_SHARE, LEVEL_P, at_least_p, level_audio
-from omni_bench.accuracy.signal.splices import level_splice_p, splice_p
+from omni_bench.accuracy.signal.splices import OWN_JUMPS, level_splice_p, splice_p
 from omni_bench.datasets.bundled import bundled_root
 from omni_bench.datasets.seed_tts import META_NAME, parse_meta
 from omni_bench.targets.chaos_proxy import damages
@@ -60,9 +60,9 @@ def test_cut_tails():
 
 def test_lost_samples_need_many_answers_and_show_in_each():
     once, clean = level(damages.lost_samples), level()
-    assert once.splice_p < 1e-3 < clean.splice_p, "of 12 answers"
-    thrice = [one.splice_p * (1 + 1e-9 * copy) for one in traits(damages.lost_samples).values() for copy in range(3)]
-    assert level_splice_p(thrice) <= LEVEL_P, "of 36 such answers"
+    assert once.splice_p < 0.01 < 0.5 < clean.splice_p, "of 12 answers"
+    times = [one.splice_p * (1 + 1e-9 * copy) for one in traits(damages.lost_samples).values() for copy in range(4)]
+    assert level_splice_p(times) <= LEVEL_P, "of 48 such answers"
 
 
 def test_equal_samples_prove_a_splice_once():
@@ -102,12 +102,13 @@ def test_the_binomial_tail():
 
 
 def test_spacings_of_an_exponential_tail_are_no_splice():
-    """p is uniform whatever the steepness: the null hypothesis itself."""
+    """Whatever the steepness: p is uniform if the first spacing is OWN_JUMPS times as large, else an upper bound."""
     rng = np.random.default_rng(0)
     tails = [np.sort(np.exp(rng.exponential(scale, 400)))[::-1][:12] for scale in (0.1, 2.0) for _ in range(400)]
-    values = [splice_p(tail) for tail in tails]
-    for half in (values[:400], values[400:]):
-        assert np.mean(np.array(half) < 0.05) == pytest.approx(0.05, abs=0.03)
+    jumping = [np.array([tail[1] * (tail[0] / tail[1]) ** OWN_JUMPS, *tail[1:]]) for tail in tails]
+    for half in (slice(400), slice(400, None)):
+        assert np.mean([splice_p(tail) < 0.05 for tail in jumping[half]]) == pytest.approx(0.05, abs=0.03)
+        assert np.mean([splice_p(tail) < 0.05 for tail in tails[half]]) == pytest.approx(0.015, abs=0.01)
     assert splice_p(np.ones(3)) is None
 
 
