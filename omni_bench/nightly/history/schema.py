@@ -11,11 +11,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from omni_bench.errors import StoreError
 from omni_bench.nightly.history.rows import code_reasons
 from omni_bench.terminal import say_aside
 
+T = TypeVar("T")
 VERSION = 3
 APPLICATION_ID = 0x6F6D6E69  # "omni": tells the file from other SQLite databases
 LOCK_WAIT_S = 60.0
@@ -153,22 +155,27 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 def begin_writing(connection: sqlite3.Connection, where: str) -> None:
     """BEGIN IMMEDIATE; says that it waits if another process has the lock. Raises sqlite3.Error."""
+    _patiently(connection, where, lambda: connection.execute("BEGIN IMMEDIATE"))
+
+
+def _patiently(connection: sqlite3.Connection, where: str, act: Callable[[], T]) -> T:
+    """What ``act`` gives, which may have to wait for another process; says so. Raises sqlite3.Error."""
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * SAY_AFTER_S)}")
     try:
-        connection.execute("BEGIN IMMEDIATE")
-        return
+        return act()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:  # the low byte of an extended code is the plain one
             raise
     finally:
         connection.execute(f"PRAGMA busy_timeout = {round(1000 * LOCK_WAIT_S)}")
     say_aside(f"waiting for the lock of {where}: another process writes to it (for {LOCK_WAIT_S:g} s at most)")
-    connection.execute("BEGIN IMMEDIATE")
+    return act()
 
 
 def _prepare(connection: sqlite3.Connection, where: str) -> None:
     """Make the tables of a new file, migrate an old one, refuse a newer or foreign one."""
-    if _pragma(connection, "user_version") == VERSION and _pragma(connection, "application_id") == APPLICATION_ID:
+    version = _patiently(connection, where, lambda: _pragma(connection, "user_version"))
+    if version == VERSION and _pragma(connection, "application_id") == APPLICATION_ID:
         return
     begin_writing(connection, where)  # another process may be making the same file
     try:

@@ -195,11 +195,12 @@ def test_a_baseline_needs_a_reason(night, db, capsys):
     assert "--note" in capsys.readouterr().err
 
 
-def test_the_lock_of_a_history_is_waited_for_and_that_is_said(night, db, capsys, monkeypatch):
+@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])  # of a writer that has begun, and of one that ends
+def test_the_lock_of_a_history_is_waited_for_and_that_is_said(night, db, capsys, monkeypatch, lock):
     monkeypatch.setattr(schema, "SAY_AFTER_S", 0.05)
     assert main(["history", "add", "--db", db, night(0)]) == 0
     other = sqlite3.connect(db, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
+    other.execute(f"BEGIN {lock}")
     timer = threading.Timer(0.5, other.execute, ["COMMIT"])
     timer.start()
     try:

@@ -123,6 +123,7 @@ class FakeLoad:
         is_target_alive: Callable[[], bool] | None = None,
         health_path: str = "/health",
         workers: int | None = 1,
+        ray_address: str | None = None,
     ) -> LevelRecording:
         self.levels.append(plan.concurrency)
         spool_dir.mkdir(parents=True, exist_ok=True)
