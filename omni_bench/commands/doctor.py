@@ -154,7 +154,7 @@ def _disk(config: RunConfig) -> Finding:
     folder = Path(config.output.root).absolute()
     while not folder.exists():
         folder = folder.parent
-    check_disk_space(folder, space_needed_bytes(measured_requests(config.load)))
+    check_disk_space(folder, space_needed_bytes(measured_requests(config.load), config.output))
     return Finding(OK, "disk", f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free at {folder}")
 
 

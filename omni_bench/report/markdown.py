@@ -9,7 +9,7 @@ from omni_bench.accuracy.signal.audio_faults import FAULTS
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
-from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.invalid_reason import own_reasons, reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.recording import bias_target_ms
@@ -124,6 +124,8 @@ def facts_of(run: Mapping[str, Any]) -> dict[str, str]:
     provenance = run["provenance"]
     prompts, judge = provenance["prompts"], provenance["judge"]
     duration = f", {fixed(run['duration_s'], 0)} s" if run["duration_s"] is not None else ""
+    if not duration and not own_reasons(run):  # nothing cut it short in the end
+        duration = f", in parts (`--resume`), which took {NA} s together"
     # a server with random weights says that there is nothing to hear, and why
     why = server_says(run, "weights")
     unheard = f"none, speech was not checked{f' ({escape_markdown(why)})' if why else ''}"

@@ -262,7 +262,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             session.parity = _parity_phase(session)
             for plan in _plans(session):
                 _run_one_level(session, plan, target)
-            session.server_facts.after(session.progress.say)
+            session.server_facts.after(session.progress.say, resumed=session.earlier.run is not None)
             _run_alone(session, target)
             _profile(session, target, session.info)
             facts = target_facts(config.target, session.info, session.server_facts)

@@ -18,7 +18,7 @@ from omni_bench.load.open_plan import OpenPlanner
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.ray_cluster import find_nodes
 from omni_bench.load.runner import check_api_key
-from omni_bench.records.config import RATE_SEARCH, RAY, RunConfig
+from omni_bench.records.config import RATE_SEARCH, RAY, OutputConfig, RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
@@ -27,8 +27,8 @@ from omni_bench.run.parity import REPEATS
 from omni_bench.targets.create import TARGETS
 
 SPACE_FIXED_BYTES = 64 << 20
-SPACE_PER_REQUEST_BYTES = 3 << 20
-"""Half a minute of 24 kHz 16-bit audio, twice: as received, and kept as WAV."""
+SPACE_PER_REQUEST_BYTES = 3 << 19
+"""Half a minute of 24 kHz 16-bit audio, as received; as much again where it is kept as WAV."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     allow_files(max(map(connections_of, plans), default=config.load.max_in_flight))
     measured, levels = size.measured, len(plans) or config.load.max_probes
     alone = config.checks.parity_requests * levels + REPEATS if config.checks.parity_requests else 0
-    check_disk_space(run_dir, space_needed_bytes(measured + alone))
+    check_disk_space(run_dir, space_needed_bytes(measured + alone, config.output))
     return Prepared(
         prompts={prompt.id: prompt for prompt in prompts},
         prompts_facts={
@@ -98,9 +98,10 @@ def _check_written(prompts: Sequence[Prompt], language: str) -> None:
         ) from None
 
 
-def space_needed_bytes(requests: int) -> int:
+def space_needed_bytes(requests: int, output: OutputConfig) -> int:
     """Disk space that a run of that many requests, warm-up aside, may take."""
-    return SPACE_FIXED_BYTES + requests * SPACE_PER_REQUEST_BYTES
+    copies = 1 if output.save_audio == "none" else 2
+    return SPACE_FIXED_BYTES + copies * requests * SPACE_PER_REQUEST_BYTES
 
 
 def check_disk_space(folder: Path, needed_bytes: int) -> None:

@@ -73,11 +73,17 @@ class ServerFacts:
             found = two_accounts(before, self._last, recording)
         self.accounts += found
 
-    def after(self, say: Callable[[str], None]) -> None:
-        """Read the counters again, once the levels are over. Never raises."""
+    def after(self, say: Callable[[str], None], *, resumed: bool = False) -> None:
+        """Read the counters again, once the levels are over. Never raises.
+
+        ``resumed``: the run had been cut short, so that they miss what another process of the server has counted.
+        """
         if self._scrape is None:
             return
         self.metrics = {**differences(self._scrape, scrape(self._url, self._key)), "accounts": self.accounts}
+        if resumed:
+            cut = self.metrics.get("cut")
+            self.metrics["cut"] = f"{f'{cut}; ' if cut else ''}they are of what was sent after --resume alone"
         if count := preemptions(self.metrics):
             say(f"warning: the server put requests aside {count:.0f} times (its own count of preemptions)")
 

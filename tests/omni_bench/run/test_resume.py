@@ -91,6 +91,7 @@ def test_a_killed_run_repeats_nothing_and_its_begun_level_claims_no_speed(
     scalars = {name for name, one in first["metrics"].items() if one["mean"] is not None and one["std"] is None}
     assert scalars and all(second["metrics"][name]["mean"] is None for name in scalars)
     assert own_reasons(outcome.run) == () and outcome.run["duration_s"] is None
+    assert ", in parts (`--resume`), which took n/a s together" in (folder / "report.md").read_text(encoding="utf-8")
     assert not (folder / ".spool").exists()
     assert redraw(folder)[1]["levels"][1]["invalid_reasons"] == second["invalid_reasons"]
     with pytest.raises(ConfigError, match="the run has ended"):

@@ -48,6 +48,9 @@ def test_preemptions_are_said(monkeypatch):
     seen.after(said.append)
     assert said == ["warning: the server put requests aside 3 times (its own count of preemptions)"]
     assert seen.metrics["series"] == {"vllm:num_preemptions": {"increase": 3.0}}
+    assert seen.metrics.get("cut") is None
+    seen.after(said.append, resumed=True)
+    assert seen.metrics["cut"] == "they are of what was sent after --resume alone"
 
 
 def test_without_a_first_reading_there_is_no_second(monkeypatch):
