@@ -24,6 +24,8 @@ from reference_impl.settings import ServerSettings
 
 log = logging.getLogger("reference_impl.faults")
 
+SLOW_GRAPH = ".slow_step:SlowFullStepBatch"
+
 
 class NeighbourSlotEngine(Engine):
     """``neighbour_slot`` (vllm-omni issues 4415, 4664): audio is addressed to a slot, not to a request.
@@ -103,10 +105,13 @@ def steady_chunks(settings: ServerSettings, frame_s: float) -> ChunkSchedule:
     return ChunkSchedule(settings.chunk_frames, settings.chunk_frames, frame_s)
 
 
-def with_fault(name: str, stages: Stages) -> tuple[type[Engine], Stages]:
-    """The class and the stages of an engine with the fault ``name``; logs a warning. Raises ConfigError if unknown."""
+def with_fault(name: str, stages: Stages, *, slow_graph: bool = False) -> tuple[type[Engine], Stages]:
+    """The class and the stages of an engine with the fault ``name``; logs a warning. Raises ConfigError if unknown.
+
+    ``slow_graph``: slow the step that is one CUDA graph.
+    """
     fault, percent = fault_called(name), slow_percent(name)
-    module, _, attribute = fault.code.partition(":")
+    module, _, attribute = (SLOW_GRAPH if slow_graph else fault.code).partition(":")
     code = getattr(import_module(module, __package__), attribute)
     log.warning("FAULT INJECTED: %s - %s", fault.name, fault.what)
     if fault.stage == ENGINE:

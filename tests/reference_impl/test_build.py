@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
 from reference_impl.build import build_engine
@@ -28,3 +29,9 @@ def test_bad_settings_are_one_clear_error(settings, error, match):
 def test_a_fault_is_never_silently_left_out() -> None:
     with pytest.raises(ConfigError, match="needs graphs=off"):
         build_engine(ServerSettings(device="cpu", fault="stale_rows", graphs="full_step"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="then it is built")
+def test_a_slowdown_goes_with_a_step_that_is_one_graph() -> None:
+    with pytest.raises(ConfigError, match="needs a CUDA device"):
+        build_engine(ServerSettings(device="cpu", fault="slow_8", graphs="full_step"))
