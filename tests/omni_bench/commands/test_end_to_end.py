@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -132,11 +133,15 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path, serve):
     assert kept and len(list((run_folder(tmp_path) / "audio").iterdir())) >= len(kept)
 
 
-def test_a_multirun_does_every_job_and_tells_the_first_failure(tmp_path, serve):
+@pytest.mark.parametrize("launcher", [[], ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]])
+def test_a_multirun_does_every_job_and_tells_the_first_failure(launcher, tmp_path, serve):
+    if launcher and importlib.util.find_spec("joblib") is None:
+        pytest.skip("the extra launchers is not installed")
     done = omni_bench(
         tmp_path,
         "run",
         "-m",
+        *launcher,
         *SMALL,
         "target=external",
         f"target.url={serve(0.0)}",
