@@ -242,7 +242,7 @@ def levels(outcomes: Mapping[str, Outcome]) -> str:
         f"`audio_lost` says so where the means differ by more than {LOST_AUDIO_S * 1e3:.0f} ms, and here they "
         f"differ by {LOST_S * 1e3:.0f} ms.\n\nIn levels that are proven to be damaged, named of the damaged "
         f"answers: (b) {named['cut_tail']}; (c) {named['lost_samples']}; (d) {named['other_voice']}.\n\n"
-        f"`wrong_rate` with recordings of somebody else: {_rate(len(wrong), len(pairs))} pairs of voices are mistaken "
+        f"`wrong_rate` with recordings of another voice: {_rate(len(wrong), len(pairs))} pairs of voices are mistaken "
         f"for a rate{': ' if wrong else ''}{'; '.join(f'{level} with recordings of {by}' for level, by in wrong)}."
     )
 
@@ -267,7 +267,8 @@ def clean_clips(outcomes: Mapping[str, Outcome]) -> str:
         "voice itself does what the check looks for: it falls silent, or begins, within a sample (formant and "
         "diphone voices), or speaks equal samples. The report of a run says so.\n\n"
         + markdown_table(("voice", "", "clips", "invalid", "names", "claims nothing (levels)"), rows)
-        + "\n\nHarmless changes to one level of each voice. Codes of the level count too: a voice that ends "
+        + "\n\nHarmless changes to one level of each voice, of which the checks claim nothing that they do not "
+        "claim of the clean level. Codes of the level count too: a voice that ends "
         "abruptly by itself cannot be told from one that is cut off if every answer is trimmed to its last loud 20 "
         "ms.\n\n" + markdown_table(("change", "clips", "voices with alarms", "which"), harmless)
     )
