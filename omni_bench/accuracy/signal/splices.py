@@ -28,9 +28,9 @@ ROUGH_DB = -45.0
 none of a tone or a hum, whose rounding errors are no tail to compare with."""
 PLACES = 12
 OWN_JUMPS = 1.5
-"""By how much the first spacing of clean speech may exceed its tail. Of 18 voices the mean was 1.5 or less, but of
-two of Kokoro's (af_bella, jf_gongitsune) 1.9: of those, one level of 32 in 10,000 is still called spliced, and without
-the factor it was one in 30 (``reports/audio_checks.md``)."""
+"""By how much the first spacing of clean speech may exceed its tail. Of 18 voices the mean was 1.6 or less, but of
+three of Kokoro's (af_bella, jf_gongitsune, jf_alpha) 1.9 to 2.2: of their clips, one random level of 32 in 10,000 is
+still called spliced, and without the factor it was one in 30 to one in 7 (``reports/audio_checks.md``)."""
 
 
 def roughest_places(samples: np.ndarray, active: float, sample_rate_hz: int) -> np.ndarray:
