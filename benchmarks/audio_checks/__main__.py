@@ -187,7 +187,7 @@ def introduction(outcomes: Mapping[str, Outcome], cache: Path) -> str:
         "# The signal checks: what they find, and in whose clean speech they find nothing\n\n"
         "Written by `python -m benchmarks.audio_checks`, of clips that `python -m benchmarks.audio_checks.voices` made "
         f"with {made}; the reference recordings (12) are those of the bundled data set. "
-        f"Not on that machine: {', '.join(missing) or 'none of the voices in voices.py'}.\n\n"
+        f"Without clips on that machine: {', '.join(missing) or 'none of the voices in voices.py'}.\n\n"
         f"The limits were chosen on the first {CHOSEN_ON} sentences of the bundled data set, of the voices "
         "marked “chosen” and of the recordings; here all voices speak the other sentences (at most "
         f"{len(held_out_texts())}). Two limits failed on the voices marked “mended” and were set anew with all "
