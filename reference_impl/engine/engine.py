@@ -192,16 +192,28 @@ class Engine(EngineLike):
             return not self._stopping
 
     def _prefill_waiting(self) -> None:
-        """Prefill waiting requests into free slots, as many as the running ones can spare the time for."""
+        """Prefill waiting requests into free slots, as many as the running ones can spare the time for.
+
+        Where nothing runs, all that wait: they then share every step and end together, and nobody is delayed by it.
+        """
         with self._wake:
             if not self._scheduler.may_prefill():
                 return
-        others_run, began, positions = bool(self._scheduler.running), time.perf_counter(), 0
+            others_run, waiting = bool(self._scheduler.running), len(self._scheduler.waiting)
+        begun = self._prefill_call(others_run)
+        while begun and begun < waiting and not others_run and self._batch.batches_prefill:
+            more = self._prefill_call(others_run)
+            begun = begun + more if more else waiting
+
+    def _prefill_call(self, others_run: bool) -> int:
+        """Prefill as many of the oldest as one call takes; returns how many that were."""
+        began, positions, count = time.perf_counter(), 0, 0
         together: list[RequestState] = []
         for _ in range(PREFILLS_PER_STEP):
             state = self._next_waiting(positions)
             if state is None:
                 break
+            count += 1
             positions += state.segments[0].length
             most = min(state.max_frames, sum(self._batch.room(segment) for segment in state.segments))
             uniforms = request_uniforms(state.request.seed, most + 1, self.model.config.predictor.num_code_groups)
@@ -213,6 +225,7 @@ class Engine(EngineLike):
                     break
         if together:
             self._prefill(*together)
+        return count
 
     def _next_waiting(self, positions: int) -> RequestState | None:
         """The oldest waiting request, with a slot to come and a Code2Wav stream; None if it has to wait longer.

@@ -56,10 +56,10 @@ def small_config(hidden_size: int = 96) -> ModelConfig:
     )
 
 
-def small_model(hidden_size: int = 96, dtype: torch.dtype = torch.float32) -> Model:
+def small_model(hidden_size: int = 96, dtype: torch.dtype = torch.float32, seed: int = 1) -> Model:
     """Random weights, norm gains and biases that are not 1 and 0."""
-    model = random_model(small_config(hidden_size), torch.device("cuda"), dtype, MAX_SEQ_LEN, 256, seed=1)
-    generator = torch.Generator("cuda").manual_seed(3)
+    model = random_model(small_config(hidden_size), torch.device("cuda"), dtype, MAX_SEQ_LEN, 256, seed=seed)
+    generator = torch.Generator("cuda").manual_seed(seed + 2)
     for stage in (model.talker, model.predictor):
         for name, parameter in stage.named_parameters():
             if "norm" in name:

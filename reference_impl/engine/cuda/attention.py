@@ -7,18 +7,24 @@ that the rotate-half layout needs), so that nothing is exchanged between warps b
 The new key never takes the way through the cache before it is attended to.
 """
 
+# ruff: noqa: RUF005 - the kernels' language has no (*a, b)
+
 from __future__ import annotations
 
+import triton
 import triton.experimental.gluon.language as gl
 from torch import Tensor
 from triton.experimental import gluon
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from reference_impl.engine.cuda.few_rows import hold
+
 FRAME_WARPS = 1
-FEW_ROWS = 16
-SLOT_CUT = {True: (64, 8), False: (32, 4)}
-"""For few rows or more: cached positions at a time, and warps. With 32 rows twice as many small programs fit on the
-card, 10.6 us a layer instead of 14.7 (one H100, 128 positions); with 16 there are not enough of them."""
+FEW_ROWS = 8
+SLOT_CUT = {True: (64, 8, True), False: (32, 2, False)}
+"""For few rows or more: cached positions at a time, warps, and whether all loads of a turn are under way before the
+first is used. With more rows many small programs hide each other's loads, and more registers would leave room for
+fewer of them (one H200, 128 positions; at 32 rows 60 us a layer, all five kernels, instead of 70)."""
 
 
 @gluon.jit
@@ -46,7 +52,7 @@ def _norm_rotate(first, second, gain1, gain2, cos, sin, eps, DIM: gl.constexpr):
 
 @gluon.jit
 def _rotary(cos, sin, position, dtype: gl.constexpr, DIM: gl.constexpr, lane: gl.constexpr):
-    """cos and sin of a position, rounded to the model's type; the second half of a table repeats the first."""
+    """cos and sin of a position, rounded to the model's type unless they are; the second half repeats the first."""
     at = position * DIM + gl.arange(0, DIM // 2, layout=lane)
     return gl.load(cos + at).to(dtype).to(gl.float32), gl.load(sin + at).to(dtype).to(gl.float32)
 
@@ -54,10 +60,13 @@ def _rotary(cos, sin, position, dtype: gl.constexpr, DIM: gl.constexpr, lane: gl
 @gluon.jit(do_not_specialize=["position"])
 def frame_attention_kernel(
     qkv, q_gain, k_gain, cos, sin, keys, values, out, position, eps, scale,
-    NEW: gl.constexpr, POSITIONS: gl.constexpr, WARPS: gl.constexpr, KV_HEADS: gl.constexpr, GROUP: gl.constexpr,
-    DIM: gl.constexpr, PDL: gl.constexpr,
+    NEW: gl.constexpr, POSITIONS: gl.constexpr, BLOCK: gl.constexpr, WARPS: gl.constexpr, KV_HEADS: gl.constexpr,
+    GROUP: gl.constexpr, DIM: gl.constexpr, PDL: gl.constexpr,
 ):  # fmt: skip
-    """See :func:`frame_attention`. Program (row, query head, new position)."""
+    """See :func:`frame_attention`. Program (row, query head, new position); BLOCK: at least ``position``, or 0.
+
+    A program has few warps and goes through its code once: what counts is the number of instructions.
+    """
     cells: gl.constexpr = gl.BlockedLayout([1, 8], [512 // DIM, DIM // 16], [WARPS, 1], [1, 0])
     lane: gl.constexpr = gl.SliceLayout(0, cells)
     row_layout: gl.constexpr = gl.SliceLayout(1, cells)
@@ -69,47 +78,79 @@ def frame_attention_kernel(
     kv_head = head // GROUP
     q_gain1, q_gain2 = _halves(q_gain, DIM, lane)
     k_gain1, k_gain2 = _halves(k_gain, DIM, lane)
+    turns = ()
+    for other in gl.static_range(NEW):
+        turns = turns + (_rotary(cos, sin, position + other, dtype, DIM, lane),)
+    if NEW == 1:
+        c, s = turns[0]
+    else:
+        c, s = _rotary(cos, sin, position + new, dtype, DIM, lane)
     if PDL:
         gdc_wait()
+    # everything is asked for before the first of it is used
     q1, q2 = _halves(qkv + (row * NEW + new) * width + head * DIM, DIM, lane)
-    here = gl.arange(0, POSITIONS, layout=row_layout)
-    cell = gl.expand_dims(here, 1)
-    at = ((row * KV_HEADS + kv_head) * POSITIONS + cell) * DIM + gl.expand_dims(gl.arange(0, DIM // 2, layout=lane), 0)
-    seen = cell < position
-    k1 = gl.load(keys + at, mask=seen, other=0.0).to(gl.float32)
-    k2 = gl.load(keys + at + DIM // 2, mask=seen, other=0.0).to(gl.float32)
-    v1 = gl.load(values + at, mask=seen, other=0.0).to(gl.float32)
-    v2 = gl.load(values + at + DIM // 2, mask=seen, other=0.0).to(gl.float32)
-    for earlier in gl.static_range(NEW):
-        source = qkv + (row * NEW + earlier) * width
+    fresh = ()
+    for other in gl.static_range(NEW):
+        source = qkv + (row * NEW + other) * width
         new1, new2 = _halves(source + (KV_HEADS * GROUP + kv_head) * DIM, DIM, lane)
         value1, value2 = _halves(source + (KV_HEADS * (GROUP + 1) + kv_head) * DIM, DIM, lane)
-        c, s = _rotary(cos, sin, position + earlier, dtype, DIM, lane)
-        new1, new2 = _norm_rotate(new1, new2, k_gain1, k_gain2, c, s, eps, DIM)
-        if (earlier == new) & (head % GROUP == 0):
-            target = ((row * KV_HEADS + kv_head) * POSITIONS + position + earlier) * DIM
+        fresh = fresh + ((new1, new2, value1, value2),)
+    slot = (row * KV_HEADS + kv_head) * POSITIONS
+    if BLOCK > 0:
+        here = gl.arange(0, BLOCK, layout=row_layout)
+        cell = gl.expand_dims(here, 1)
+        at = (slot + cell) * DIM + gl.expand_dims(gl.arange(0, DIM // 2, layout=lane), 0)
+        seen = cell < position
+        # keys of an earlier frame may be read: their scores do not count
+        k1 = gl.load(keys + at)
+        k2 = gl.load(keys + at + DIM // 2)
+        v1 = gl.load(values + at, mask=seen, other=0.0)
+        v2 = gl.load(values + at + DIM // 2, mask=seen, other=0.0)
+    zero = hold().to(gl.float32)
+    q1, q2 = _norm_rotate(q1 + zero, q2 + zero, q_gain1, q_gain2, c, s, eps, DIM)
+    top = float("-inf")
+    if BLOCK > 0:
+        scores = gl.sum(gl.expand_dims(q1, 0) * k1.to(gl.float32) + gl.expand_dims(q2, 0) * k2.to(gl.float32), 1)
+        scores = gl.where(here < position, scores * scale, float("-inf"))
+        top = gl.max(scores, 0)
+    own = ()
+    for other in gl.static_range(NEW):
+        new1, new2, value1, value2 = fresh[other]
+        cosine, sine = turns[other]
+        new1, new2 = _norm_rotate(new1 + zero, new2 + zero, k_gain1, k_gain2, cosine, sine, eps, DIM)
+        new1, new2 = new1.to(dtype), new2.to(dtype)
+        if (other == new) & (head % GROUP == 0):
+            target = (slot + position + other) * DIM
             _store_halves(keys + target, new1, new2, DIM, lane)
             _store_halves(values + target, value1, value2, DIM, lane)
-        mine = cell == position + earlier
-        k1 = gl.where(mine, gl.expand_dims(new1.to(dtype).to(gl.float32), 0), k1)
-        k2 = gl.where(mine, gl.expand_dims(new2.to(dtype).to(gl.float32), 0), k2)
-        v1 = gl.where(mine, gl.expand_dims(value1, 0), v1)
-        v2 = gl.where(mine, gl.expand_dims(value2, 0), v2)
-    c, s = _rotary(cos, sin, position + new, dtype, DIM, lane)
-    q1, q2 = _norm_rotate(q1, q2, q_gain1, q_gain2, c, s, eps, DIM)
-    scores = gl.sum(gl.expand_dims(q1, 0) * k1 + gl.expand_dims(q2, 0) * k2, 1) * scale
-    scores = gl.where(here <= position + new, scores, float("-inf"))
-    shares = gl.exp(scores - gl.max(scores, 0))
-    shares = gl.expand_dims(shares / gl.sum(shares, 0), 1)
+        score = gl.sum(q1 * new1.to(gl.float32) + q2 * new2.to(gl.float32), 0) * scale
+        score = gl.where(other <= new, score, float("-inf"))
+        own = own + (score,)
+        top = gl.maximum(top, score)
+    total = 0.0
+    result1 = gl.zeros((DIM // 2,), gl.float32, layout=lane)
+    result2 = gl.zeros((DIM // 2,), gl.float32, layout=lane)
+    if BLOCK > 0:
+        shares = gl.exp(scores - top)
+        total = gl.sum(shares, 0)
+        shares = gl.expand_dims(shares, 1)
+        result1 = gl.sum(shares * v1.to(gl.float32), 0)
+        result2 = gl.sum(shares * v2.to(gl.float32), 0)
+    for other in gl.static_range(NEW):
+        share = gl.exp(own[other] - top)
+        _, _, value1, value2 = fresh[other]
+        total += share
+        result1 += share * value1
+        result2 += share * value2
     target = out + ((row * NEW + new) * KV_HEADS * GROUP + head) * DIM
-    _store_halves(target, gl.sum(shares * v1, 0), gl.sum(shares * v2, 0), DIM, lane)
+    _store_halves(target, result1 / total, result2 / total, DIM, lane)
 
 
 @gluon.jit
 def slot_attention_kernel(
     qkv, q_gain, k_gain, cos, sin, keys, values, lengths, positions, out, slot_stride, head_stride, eps, scale,
     BLOCK: gl.constexpr, WARPS: gl.constexpr, KV_HEADS: gl.constexpr, GROUP: gl.constexpr, DIM: gl.constexpr,
-    PDL: gl.constexpr,
+    HELD: gl.constexpr, PDL: gl.constexpr,
 ):  # fmt: skip
     """See :func:`slot_attention`. Program (row, query head).
 
@@ -145,7 +186,8 @@ def slot_attention_kernel(
     q1, q2 = _halves(source + head * DIM, DIM, lane)
     new1, new2 = _halves(source + (KV_HEADS * GROUP + kv_head) * DIM, DIM, lane)
     value1, value2 = _halves(source + (KV_HEADS * (GROUP + 1) + kv_head) * DIM, DIM, lane)
-    q1, q2 = _norm_rotate(q1, q2, q_gain1, q_gain2, c, s, eps, DIM)
+    zero = hold().to(gl.float32) if HELD else 0.0
+    q1, q2 = _norm_rotate(q1 + zero, q2 + zero, q_gain1, q_gain2, c, s, eps, DIM)
     new1, new2 = _norm_rotate(new1, new2, k_gain1, k_gain2, c, s, eps, DIM)
     if head % GROUP == 0:
         target = slot + length * DIM
@@ -168,7 +210,8 @@ def slot_attention_kernel(
         next_k2 = gl.load(keys + next_at + DIM // 2, mask=coming, other=0.0)
         next_v1 = gl.load(values + next_at, mask=coming, other=0.0)
         next_v2 = gl.load(values + next_at + DIM // 2, mask=coming, other=0.0)
-        scores = gl.sum(query1 * k1.to(gl.float32) + query2 * k2.to(gl.float32), 1) * scale
+        zero = hold().to(gl.float32) if HELD else 0.0
+        scores = gl.sum((query1 + zero) * k1.to(gl.float32) + (query2 + zero) * k2.to(gl.float32), 1) * scale
         higher = gl.where(place + start < length, gl.maximum(top, scores), top)
         # a place that has seen nothing yet has nothing to shrink
         shrink = gl.where(total > 0, gl.exp(top - higher), 0.0)
@@ -198,8 +241,8 @@ def frame_attention(
     group = qkv.shape[1] // dim // kv_heads - 2
     frame_attention_kernel[(rows, kv_heads * group, new)](
         qkv, *norms, *rotary, keys, values, out, position, eps, dim**-0.5, NEW=new,
-        POSITIONS=positions, WARPS=FRAME_WARPS, KV_HEADS=kv_heads, GROUP=group, DIM=dim, PDL=pdl, num_warps=FRAME_WARPS,
-        launch_pdl=pdl,
+        POSITIONS=positions, BLOCK=min(positions, max(4, triton.next_power_of_2(position))) if position else 0,
+        WARPS=FRAME_WARPS, KV_HEADS=kv_heads, GROUP=group, DIM=dim, PDL=pdl, num_warps=FRAME_WARPS, launch_pdl=pdl,
     )  # fmt: skip
 
 
@@ -214,8 +257,9 @@ def slot_attention(
     """
     kv_heads, _, dim = keys.shape[1:]
     group = qkv.shape[1] // dim // kv_heads - 2
-    block, warps = SLOT_CUT[rows <= FEW_ROWS]
+    block, warps, held = SLOT_CUT[rows <= FEW_ROWS]
     slot_attention_kernel[(rows, kv_heads * group)](
         qkv, *norms, *rotary, keys, values, lengths, positions, out, keys.stride(0), keys.stride(1), eps, dim**-0.5,
-        BLOCK=block, WARPS=warps, KV_HEADS=kv_heads, GROUP=group, DIM=dim, PDL=pdl, num_warps=warps, launch_pdl=pdl,
+        BLOCK=block, WARPS=warps, KV_HEADS=kv_heads, GROUP=group, DIM=dim, HELD=held, PDL=pdl, num_warps=warps,
+        launch_pdl=pdl,
     )  # fmt: skip

@@ -24,6 +24,8 @@ from reference_impl.engine.cuda.few_rows import few_rows_kernel
 
 ROWS_EACH = (16, 32, 64)
 """Rows that a program on the matrix units can take."""
+MOST_HELD = 15
+"""Warps with a barrier of their own; a program has 16, and one is for all."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Tile:
     ``dot``: on the matrix units (rows are padded to 16); otherwise by plain multiplications, for one row.
     ``ahead``: how many parts are requested before the first is used, 1 or 2. ``turn``: programs begin at
     different parts, for K that has whole ones only. ``rows``: the most that one program takes, 16, 32 or 64.
-    The last three count in ``few_rows.py`` alone.
+    ``blocks``: a program has that many times ``columns``. ``held``: what is requested ahead is, before anything is
+    computed, which takes more registers (see :func:`.few_rows.hold`). The last five count in ``few_rows.py`` alone.
     """
 
     columns: int
@@ -44,6 +47,8 @@ class Tile:
     ahead: int = 1
     turn: bool = False
     rows: int = 64
+    blocks: int = 1
+    held: bool = False
 
     def shares(self, rows: int) -> int:
         """How many programs have the same columns, for ``rows`` rows, a power of two."""
@@ -109,11 +114,12 @@ def linear_kernel(
         total = tl.zeros((COLUMNS, CHUNK), tl.float32)
     up_total = total
     for start in tl.range(0, K, step):
-        # ask for the next part before working on this one (after the last nothing is read)
-        next_tile = _load_weights(weight, columns, start + step, N, K, GROUPS, CHUNK, DOT)
-        if GATED:
-            next_up_tile = _load_weights(weight + N * K, columns, start + step, N, K, GROUPS, CHUNK, DOT)
-        next_inputs = _load_inputs(x, start + step, rows, x_stride, K, ROWS, GROUPS, CHUNK, DOT)
+        if step < K:
+            # ask for the next part before working on this one (after the last nothing is read)
+            next_tile = _load_weights(weight, columns, start + step, N, K, GROUPS, CHUNK, DOT)
+            next_inputs = _load_inputs(x, start + step, rows, x_stride, K, ROWS, GROUPS, CHUNK, DOT)
+            if GATED:
+                next_up_tile = _load_weights(weight + N * K, columns, start + step, N, K, GROUPS, CHUNK, DOT)
         if NORM:
             if DOT:
                 k = (start + tl.arange(0, GROUPS)[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :])[:, None, :]
@@ -131,10 +137,11 @@ def linear_kernel(
             total += wide * tile.to(tl.float32)
             if GATED:
                 up_total += wide * up_tile.to(tl.float32)
-        tile = next_tile
-        inputs = next_inputs
-        if GATED:
-            up_tile = next_up_tile
+        if step < K:
+            tile = next_tile
+            inputs = next_inputs
+            if GATED:
+                up_tile = next_up_tile
 
     if DOT:
         y = tl.sum(total, 0)
@@ -181,6 +188,8 @@ def linear(
     n = weight.shape[0] // 2 if gated else weight.shape[0]
     if not tile.dot and rows != 1:
         raise ValueError(f"a tile without dot is for one row, not {rows}")
+    if tile.held and tile.groups > MOST_HELD:
+        raise ValueError(f"a tile that is held has at most {MOST_HELD} groups, not {tile.groups}")
     if tile.rows not in ROWS_EACH:
         raise ValueError(f"a program takes one of {ROWS_EACH} rows, not {tile.rows}")
     block = max(16, triton.next_power_of_2(rows)) if tile.dot else 1
@@ -197,6 +206,9 @@ def linear(
         out.stride(0),
         eps,
     )
+    few = tile.dot and weight.dtype == torch.bfloat16
+    blocks, shares, warps = (tile.blocks, tile.shares(block), tile.groups) if few else (1, 1, tile.warps)
+    grid = (triton.cdiv(n, tile.columns * blocks) * shares,)
     fixed = {
         "N": n,
         "K": k,
@@ -211,13 +223,18 @@ def linear(
         "PDL": pdl,
         "launch_pdl": pdl,
     }
-    grid = (triton.cdiv(n, tile.columns),)
-    if tile.dot and weight.dtype == torch.bfloat16:
+    if few:
         turn = tile.turn and k % (tile.groups * tile.chunk) == 0
-        shares = tile.shares(block)
         fixed["ROWS"] = block // shares
-        few_rows_kernel[grid[0] * shares,](
-            *arguments, **fixed, AHEAD=tile.ahead, TURN=turn, SHARES=shares, num_warps=tile.groups
+        few_rows_kernel[grid](
+            *arguments,
+            **fixed,
+            BLOCKS=blocks,
+            AHEAD=tile.ahead,
+            TURN=turn,
+            SHARES=shares,
+            HELD=tile.held,
+            num_warps=warps,
         )
     else:
-        linear_kernel[grid](*arguments, **fixed, DOT=tile.dot, num_warps=tile.warps)
+        linear_kernel[grid](*arguments, **fixed, DOT=tile.dot, num_warps=warps)

@@ -91,7 +91,7 @@ class FullStep:
         self._rest_logits = like.new_zeros(rows, config.codebook_size)
         self._first_logits = like.new_zeros(rows, talker.config.codec_vocab_size)
         self._rotaries = {
-            id(stack): tuple(table.float().contiguous() for table in (stack.rotary.cos, stack.rotary.sin))
+            id(stack): tuple(table.to(like.dtype).contiguous() for table in (stack.rotary.cos, stack.rotary.sin))
             for stack in (talker.stack, predictor.stack)
         }
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}

@@ -186,6 +186,19 @@ def test_prompts_gather_where_they_are_read_together(engine, monkeypatch, prompt
     assert between[:4] == [8, 0, 0, 6] and sum(between) == 14
 
 
+def test_where_nothing_runs_all_that_wait_begin_together(engine, monkeypatch):
+    done, prefill, step = [], engine._prefill, engine._step
+    monkeypatch.setattr(engine._batch, "batches_prefill", True)
+    monkeypatch.setattr(engine, "_prefill", lambda *states: (done.append(len(states)), prefill(*states)))
+    monkeypatch.setattr(engine, "_step", lambda: (done.append("frame"), step()))
+    sinks = [Spoken() for _ in range(14)]
+    with engine._wake:  # the engine looks when all of them wait
+        for i, sink in enumerate(sinks):
+            engine.submit(request(i, TEXTS[0], max_new_tokens=4), sink)
+    assert all(sink.wait().end.reason == "length" for sink in sinks)
+    assert done[:3] == [8, 6, "frame"]
+
+
 def test_cancel_stops_at_the_next_frame_and_spares_the_others(engine):
     first, second = Spoken(), Spoken()
     engine.submit(request(0), first)

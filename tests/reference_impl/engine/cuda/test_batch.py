@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,9 @@ from small_model import FRAMES, enter, needs_cuda, pad_vector, settings, small_m
 from omni_bench.errors import ConfigError
 from reference_impl.engine.decode_batch import DecodeBatch
 from reference_impl.engine.stages import batch_stage
+from reference_impl.loading.checkpoint import Model
+from reference_impl.model import sampling
+from reference_impl.settings import ServerSettings
 
 pytest.importorskip("triton", reason="Triton comes with CUDA builds of PyTorch")
 from reference_impl.engine.cuda.batch import FullStepBatch
@@ -17,21 +22,48 @@ from reference_impl.engine.cuda.batch import FullStepBatch
 pytestmark = needs_cuda
 
 
+CLEAR = 1.5e-6
+"""A draw whose random number is farther than this from where the next id begins is not decided by rounding in float32,
+which moves these places by a few 1e-7. In 12 of 34 small models one of 7,680 draws is nearer than 5e-7."""
+
+
+def eager_codes(model: Model, options: ServerSettings, rows: int, monkeypatch: pytest.MonkeyPatch):
+    """What the eager batch speaks, and how near a random number comes to where another id begins."""
+    nearest, draw = [1.0], sampling.draw_by_id
+
+    def measured(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+        begins = logits.double().softmax(-1).cumsum(-1)
+        nearest.append((begins - uniforms[:, None] * begins[:, -1:]).abs().min().item())
+        return draw(logits, uniforms)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sampling, "draw_by_id", measured)
+        codes = spoken(DecodeBatch, model, dataclasses.replace(options, recorded=False), rows)
+    return codes, min(nearest)
+
+
+def spoken(kind: type[DecodeBatch], model: Model, options: ServerSettings, rows: int) -> np.ndarray:
+    batch = kind(model, options, FRAMES, pad_vector(model))
+    with torch.inference_mode():
+        for seed in range(rows):
+            enter(batch, seed, forced_frames=4 + seed)
+    return steps(batch, FRAMES)
+
+
 @pytest.mark.parametrize(
     ("hidden_size", "temperature", "rows"), [(64, None, 5), (64, 0.0, 5), (96, None, 5), (96, 0.0, 5), (96, None, 20)]
 )
-def test_codes_equal_eager(hidden_size: int, temperature: float | None, rows: int) -> None:
+def test_codes_equal_eager(hidden_size: int, temperature: float | None, rows: int, monkeypatch) -> None:
     """With 20 rows the talker's attention is cut otherwise than with 5."""
-    model = small_model(hidden_size)
     options = settings(rows, temperature=temperature, predictor_temperature=temperature)
-    codes = []
-    for kind in (DecodeBatch, FullStepBatch):
-        batch = kind(model, options, FRAMES, pad_vector(model))
-        with torch.inference_mode():
-            for seed in range(rows):
-                enter(batch, seed, forced_frames=4 + seed)
-        codes.append(steps(batch, FRAMES))
-    np.testing.assert_array_equal(*codes)
+    for seed in range(1, 60):
+        model = small_model(hidden_size, seed=seed)
+        want, nearest = eager_codes(model, options, rows, monkeypatch)
+        if nearest > CLEAR:
+            break
+    else:
+        pytest.fail("no model in which rounding decides nothing")
+    np.testing.assert_array_equal(spoken(FullStepBatch, model, options, rows), want)
 
 
 def test_codes_equal_solo_and_in_company() -> None:

@@ -57,17 +57,26 @@ def test_product(dtype: torch.dtype, rows: int, each: int, options: set[str]) ->
 
 @pytest.mark.skipif(INTERPRETED, reason="a Gluon kernel has no interpreter")
 @pytest.mark.parametrize(
-    ("parts", "ahead", "turn", "columns", "each"),
-    [(1, 2, True, 8, 64), (2, 2, False, 32, 64), (5, 1, True, 16, 16), (5, 2, True, 32, 16)],
+    ("parts", "ahead", "turn", "columns", "each", "blocks", "held"),
+    [
+        (1, 2, True, 8, 64, 1, False),
+        (2, 2, False, 32, 64, 1, True),
+        (5, 1, True, 16, 16, 1, False),
+        (5, 2, True, 32, 16, 1, True),
+        (5, 2, False, 8, 16, 3, True),  # 24 columns a program, and the last one has fewer
+        (1, 1, False, 16, 64, 3, False),
+    ],
 )
-def test_ways_to_read_ahead_and_to_share_rows(parts: int, ahead: int, turn: bool, columns: int, each: int) -> None:
+def test_ways_to_read_ahead_and_to_share_rows(
+    parts: int, ahead: int, turn: bool, columns: int, each: int, blocks: int, held: bool
+) -> None:
     n, k, rows = 80, 256 * parts, 19
     generator = torch.Generator(DEVICE).manual_seed(parts)
     x, gain, weight = (
         torch.randn(shape, generator=generator, device=DEVICE).bfloat16() for shape in ((rows, k), (k,), (2 * n, k))
     )
     out = torch.empty(rows, n, device=DEVICE, dtype=torch.bfloat16)
-    tile = Tile(columns, 4, 64, 4, ahead=ahead, turn=turn, rows=each)
+    tile = Tile(columns, 4, 64, 4, ahead=ahead, turn=turn, rows=each, blocks=blocks, held=held)
     linear(x, (weight * k**-0.5).bfloat16(), out, rows, tile, gain=gain, eps=EPS, gated=True)
     wide = x.double()
     wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + EPS) * gain.double()
@@ -91,6 +100,12 @@ def test_plain_tile_is_for_one_row() -> None:
     x = torch.zeros(2, 32, device=DEVICE)
     with pytest.raises(ValueError, match="one row, not 2"):
         linear(x, x, x, 2, Tile(16, 1, 32, 4, dot=False))
+
+
+def test_a_tile_that_is_held_has_a_barrier_for_each_warp() -> None:
+    x = torch.zeros(2, 32, device=DEVICE)
+    with pytest.raises(ValueError, match="at most 15 groups, not 16"):
+        linear(x, x, x, 2, Tile(16, 16, 32, 16, held=True))
 
 
 @pytest.mark.parametrize("each", [8, 24, 128])
