@@ -6,7 +6,15 @@ import re
 import unicodedata
 
 # SSML and control tokens of models: a name, attributes with quoted values. "x < 5 and y > 3" is no tag.
-_TAG = re.compile(r"""</?[A-Za-z][\w:.-]*(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*/?>|<\|[^|<>]*\|>""")
+_TAG = re.compile(
+    r"""
+      <!--.*?--> | <\?.*?\?> | <\|[^|<>]*\|>
+    | </?(?P<name>[A-Za-z][\w:.-]*)(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>=]+))*)\s*/?>
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
+"""Letters of Hangul by category, that show nothing."""
 _APOSTROPHES = dict.fromkeys(map(ord, "‘’‛ʼʻʽʹˈ′`´＇ꞌ"), "'")
 _OPTIONAL_MARKS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0640]"
@@ -17,7 +25,7 @@ _DIGITS_THEN_FRACTION = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 def without_invisible(text: str) -> str:
     """The text in NFKC, without tags, control and format characters (zero width, soft hyphen, direction marks)."""
-    text = _TAG.sub(" ", _DIGITS_THEN_FRACTION.sub(" ", text)).translate(_APOSTROPHES)
+    text = _without_tags(_DIGITS_THEN_FRACTION.sub(" ", text)).translate(_APOSTROPHES)
     kept = []
     for character in unicodedata.normalize("NFKC", text):
         category = unicodedata.category(character)
@@ -27,9 +35,22 @@ def without_invisible(text: str) -> str:
             kept.append("-")
         elif category == "Cc" or category[0] == "Z":
             kept.append(" ")
-        elif category != "Cf" and not "\ufe00" <= character <= "\ufe0f":
+        elif category != "Cf" and character not in _FILLERS and not "\ufe00" <= character <= "\ufe0f":
             kept.append(character)
     return _OPTIONAL_MARKS.sub("", "".join(kept))
+
+
+def _without_tags(text: str) -> str:
+    """A bare ``<b>`` inside of a word, as in "a<b>c" and "List<String>", is a tag only if it is closed later."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name, before = match["name"], text[: match.start()][-1:]
+        bare = name is not None and not match["attributes"] and match[0][1] != "/" and match[0][-2] != "/"
+        if bare and before.isalnum() and f"</{name}>" not in text[match.end() :]:
+            return match[0]
+        return " "
+
+    return _TAG.sub(replaced, text)
 
 
 def is_letter(character: str) -> bool:

@@ -14,12 +14,24 @@ NUMBER = re.compile(
       (?P<hour>\d{1,2}):(?P<minute>\d{2})(?!\d)
     | (?P<above>\d{1,4})[/⁄](?P<below>\d{1,4})(?![\d/])
     | (?P<range>(?<=\d)[-~](?=\d))
-    | (?P<sign>(?<!\d)-(?=\d))?(?P<currency>[¥$€£])?(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<rest>\d+))?(?P<percent>%?)
+    | (?P<sign>(?<!\d)-(?=\d))?(?P<currency>[¥$€£])?(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<rest>\d+))?
+      (?:(?P<percent>%)|(?P<scale>[万亿])|\s?(?P<unit>km/h|km|kg|cm|mm|m2|ml|mg|m|g|l|°c|°|gb|mb|hz|khz|kw|w)(?![a-z0-9]))?
+    | (?P<operator>\s?[+×÷=<>*]\s?|(?<=\w)\s-\s(?=\w))
     """,
     re.VERBOSE,
 )
 """What is not written as it is spoken."""
 _CURRENCIES = {"¥": ("元", "块", "块钱"), "$": ("美元", "美金"), "€": ("欧元",), "£": ("英镑",)}
+_UNITS = {
+    "km": "公里 千米", "m": "米", "cm": "厘米 公分", "mm": "毫米", "kg": "公斤 千克", "g": "克", "mg": "毫克",
+    "ml": "毫升", "l": "升", "m2": "平方米 平米", "°c": "度 摄氏度", "°": "度", "gb": "吉字节 G",
+    "mb": "兆字节 兆", "hz": "赫兹 赫",
+    "khz": "千赫兹 千赫", "kw": "千瓦", "w": "瓦",
+}  # fmt: skip
+_OPERATORS = {
+    "+": "加", "-": "减 到 至", "×": "乘 乘以", "*": "乘 乘以", "÷": "除以", "=": "等于", "<": "小于", ">": "大于",
+}  # fmt: skip
+_SCALES = {"万": 10**4, "亿": 10**8}
 
 
 def simplified(text: str) -> str:
@@ -74,6 +86,11 @@ def number_place(match: re.Match[str]) -> Place:
     found = match.groupdict()
     if found["range"]:
         return (), ("到",), ("至",)
+    if found["operator"]:
+        sign, text = found["operator"].strip(), match.string
+        around = (text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1])
+        spoken = sign != "*" and all(map(str.isalnum, around))
+        return (*([] if spoken else [()]), *map(tuple, _OPERATORS[sign].split()))
     if found["hour"]:
         readings = [f"{hour}点{then}" for hour in _plain(found["hour"]) for then in _minutes(found["minute"])]
     elif found["above"]:
@@ -84,11 +101,41 @@ def number_place(match: re.Match[str]) -> Place:
             readings = [f"{one}点{spelled(found['rest'])}" for one in readings]
         if found["percent"]:
             readings = [f"百分之{one}" for one in readings]
+        if found["scale"]:
+            whole, rest = found["whole"].replace(",", ""), found["rest"] or ""
+            readings = [f"{one}{found['scale']}" for one in readings]
+            zeros = _SCALES[found["scale"]]
+            if rest and len(whole) < 5 and not zeros % 10 ** len(rest):
+                readings.append(cardinal(int(whole + rest) * zeros // 10 ** len(rest)))
         if found["currency"]:
-            readings = [f"{one}{unit}" for one in readings for unit in _CURRENCIES[found["currency"]]]
+            units = _CURRENCIES[found["currency"]]
+            amounts = [f"{one}{unit}" for one in readings for unit in units]
+            if found["rest"] is not None and len(found["rest"]) <= 2:
+                small = found["rest"].ljust(2, "0")
+                tenths = [f"{spelled(small[0])}{end}" for end in ("角", "毛", "")] if small[0] != "0" else ["零"]
+                hundredths = [f"{spelled(small[1])}{end}" for end in ("分", "")] if small[1] != "0" else [""]
+                amounts += [
+                    f"{whole}{unit}{tenth}{last}"
+                    for whole in _plain(found["whole"].replace(",", ""))
+                    for unit in units
+                    for tenth in tenths
+                    for last in hundredths
+                ]
+            readings = amounts
+        if found["unit"]:
+            readings = [said for one in readings for said in _measured(one, found["unit"])]
         if found["sign"]:
             readings = [f"{sign}{one}" for one in readings for sign in ("负", "零下")]
     return tuple(dict.fromkeys(map(tuple, readings)))
+
+
+def _measured(number: str, unit: str) -> list[str]:
+    """3km: 三公里 or 三千米; 100km/h: 每小时一百公里, 时速一百公里."""
+    if unit == "km/h":
+        speeds = [f"{number}{one}" for one in _UNITS["km"].split()]
+        return [f"{said}" for one in speeds for said in (f"每小时{one}", f"时速{one}", f"{one}每小时", f"{one}每时")]
+    said = [f"{number}{one}" for one in _UNITS[unit].split()]
+    return [*said, *(f"摄氏{number}度" for _ in "1" if unit == "°c"), number + unit]
 
 
 def _minutes(digits: str) -> list[str]:

@@ -14,6 +14,7 @@ from omni_bench.accuracy.written.english_numbers import (
     MONTHS,
     ORDINAL_READINGS,
     date,
+    day_of_month,
     decade,
     feet_and_inches,
     fraction,
@@ -27,6 +28,7 @@ from omni_bench.accuracy.written.english_numbers import (
 from omni_bench.accuracy.written.readings import Place, place
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)?|\.\d+"
+_MONTH_NAMES = (*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec")
 _UNITS_PER = {
     "km/h": "kilometers per hour|kilometers an hour",
     "m/s": "meters per second",
@@ -37,6 +39,9 @@ _TOKEN = re.compile(
       (?P<money>[$£€¥₹]\s?(?P<amount>{_NUMBER})(?:\s?(?P<scale>thousand|million|billion|trillion|k|m|mn|bn|tn)\b)?)
     | (?P<time>\d{{1,2}}:\d{{2}}(?!\d))
     | (?P<date>(?<![\d/-])(?:\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})|\d{{4}}-\d{{2}}-\d{{2}})(?![\d/-]))
+    | (?P<monthday>(?:{"|".join(_MONTH_NAMES)})\.?\ (?:the\ )?\d{{1,2}}(?:st|nd|rd|th)?(?![\d:/.]\d|\d)
+        | (?:the\ )?\b\d{{1,2}}(?:st|nd|rd|th)?\ (?:of\ )?(?:{"|".join(_MONTH_NAMES)})\b)
+    | (?P<area>\b(?:km|cm|mm|m|ft|mi)[23]\b)
     | (?P<feet>\d{{1,2}}'\s?\d{{1,2}}(?:"|''))
     | (?P<fraction>(?<![\d/])\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
     | (?P<version>\d+(?:\.\d+){{2,}})
@@ -94,6 +99,8 @@ _ABBREVIATIONS = {
     "woulda": "would have",
     "coulda": "could have",
     "shoulda": "should have",
+    "ww": "world war",
+    "wwii": "world war two",
     "aka": "also known as",
     "asap": "as soon as possible",
     "eg": "for example",
@@ -189,7 +196,7 @@ _UNITS = {
 _SYMBOLS = {
     "&": "and|ampersand",
     "%": "percent",
-    "+": "plus|and|",
+    "+": "plus|and",
     "=": "equals|is|is equal to|equal to",
     "<": "less than|is less than|smaller than|is smaller than",
     ">": "greater than|is greater than|more than|is more than|larger than",
@@ -229,6 +236,8 @@ _CONTRACTIONS = {
     "i'ma": "i am going to",
 }
 _ENDINGS = {"n't": "not", "'re": "are", "'ll": "will|shall", "'ve": "have", "'m": "am", "'d": "would|had|did"}
+_OTHER_WORDS = frozenset(["were", "ill", "hell", "well", "shell", "wed", "shed", "id"])
+"""What a contraction without its apostrophe would be."""
 _IS = frozenset(
     [
         "he",
@@ -298,6 +307,11 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
         yield time_of_day(*map(int, said.split(":")))
     elif kind == "date":
         yield date(said)
+    elif kind == "monthday":
+        yield day_of_month(said)
+    elif kind == "area":
+        unit, power = _UNITS[said[:-1]].split("|")[0], "square" if said[-1] == "2" else "cubic"
+        yield _readings(f"{power} {unit}|{unit} {'squared' if said[-1] == '2' else 'cubed'}|{power} {said[:-1]}")
     elif kind == "feet":
         yield feet_and_inches(*map(int, re.findall(r"\d+", said)))
     elif kind == "fraction":
@@ -341,9 +355,17 @@ def _symbol(said: str, text: str, start: int) -> Iterator[Place]:
         return
     before, after = text[start - 1 : start], text[start + 1 : start + 2]
     inside = (before.isalnum() or (said == "-" and before in (".", ")"))) and after.isalnum()
+    if said == "*":
+        inside = inside or (text[:start].rstrip()[-1:].isdigit() and text[start + 1 :].lstrip()[:1].isdigit())
     if said in "-./*:" and not inside:
         return
-    yield _readings(_SYMBOLS[said])
+    listed = _SYMBOLS[said]
+    if said == "+" and not (after + text[start + 2 : start + 3]).strip()[:1].isalnum():
+        listed += "|"  # 18+, C++
+    opens = said == "<" and not before.isalnum() and after.strip()
+    if opens or (said == ">" and before.strip() and not after.isalnum()):
+        listed += "|"  # a bracket: <hello world>
+    yield _readings(listed)
 
 
 def _word(word: str, stopped: bool) -> Place:
@@ -358,7 +380,8 @@ def _word(word: str, stopped: bool) -> Place:
     for ending, listed in _ENDINGS.items():
         if word.endswith(ending) and len(word) > len(ending):
             base = word.removesuffix(ending)
-            return place(*(f"{base} {one}" for one in listed.split("|")), word.replace("'", ""))
+            bare = word.replace("'", "")
+            return place(*(f"{base} {one}" for one in listed.split("|")), *([] if bare in _OTHER_WORDS else [bare]))
     if word.endswith("'s"):
         base = _spelled(word[:-2])
         readings = [f"{base} is", f"{base} has"], [f"{base}s"]

@@ -21,7 +21,7 @@ MONTHS += ("december",)
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "tn": "trillion"}
 _LONGEST_QUANTITY = 15  # digits; longer ones are read one by one
 _FRACTIONS = {
-    (1, 2): ("half", "a half", "half a"),
+    (1, 2): ("half", "a half", "half a", "half an"),
     (1, 4): ("quarter", "a quarter", "one quarter"),
     (3, 4): ("three quarters",),
 }
@@ -90,6 +90,17 @@ def date(written: str) -> Place:
     else:
         by_number = [word.join([*plain, said]) for said in years for word in (" ", " slash ")]
     return place(*by_number, *(f"{said} {one}" for said in days for one in years))
+
+
+def day_of_month(written: str) -> Place:
+    """March 3rd, Mar. 3, 3 March, the 3rd of March: in any of these orders."""
+    day = int(re.search(r"\d+", written)[0])  # type: ignore[index]  # the token holds one
+    short = re.search(rf"{'|'.join(name[:3] for name in MONTHS)}", written)[0]  # type: ignore[index]
+    month = next(name for name in MONTHS if name.startswith(short))
+    nth, plain = _ordinal(day), cardinal(day)
+    days = (f"{nth} of {month}", f"the {nth} of {month}", f"{nth} {month}", f"{plain} {month}")
+    months = (f"{month} {plain}", f"{month} {nth}", f"{month} the {nth}")
+    return place(*(months + days if written[0].isalpha() and not written.startswith("the ") else days + months))
 
 
 def feet_and_inches(feet: int, inches: int) -> Place:
@@ -184,7 +195,7 @@ def _whole(digits: str, *, grouped: bool = False) -> Iterator[str]:
 
 def _decimal(whole: str, rest: str) -> Iterator[str]:
     """3.14: three point one four; 2.5: two and a half."""
-    named = [cardinal(int(whole)), *(("",) if not int(whole) else ())] if whole else ["zero", ""]
+    named = [cardinal(int(whole)), *(("", "oh") if not int(whole) else ())] if whole else ["zero", ""]
     for name in named:
         for zero in ("zero", "oh", "o"):
             yield f"{name} point {_spelled(rest, zero)}"

@@ -15,7 +15,7 @@ from omni_bench.accuracy.written.readings import Place, place
 
 _NUM2WORDS = {"kk": "kz", "nn": "no"}
 
-_NUMBER = r"\d[\d.,']*(?:\ \d{3}(?!\d))*"
+_NUMBER = r"(?:\d{1,3}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,']*)"
 _GROUPED = re.compile(r"\d{1,3}(?:([.,' ])\d{3})(?:\1\d{3})*(?!\d)")
 _DECIMAL = re.compile(r"(\d+)[.,](\d+)(?![.,]?\d)")
 
@@ -45,9 +45,19 @@ _UNITS = {
     "area-square-kilometer": "km2 км2",
 }
 _UNIT_OF = {symbol: unit for unit, symbols in _UNITS.items() for symbol in symbols.split()}
-_PERCENT = {"ko": ["퍼센트"], "vi": ["phần trăm"], "it": ["per cento"]}
+_PERCENT = {"ar": ["في المئه", "بالمئه"], "ko": ["퍼센트"], "vi": ["phần trăm"], "it": ["per cento"]}
 """Where the CLDR gives the sign, or another spelling."""
-_CURRENCIES = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₽": "RUB", "₩": "KRW", "₺": "TRY"}
+_CURRENCIES = {
+    "€": "EUR",
+    "$": "USD",
+    "£": "GBP",
+    "¥": "JPY",
+    "₹": "INR",
+    "₽": "RUB",
+    "₩": "KRW",
+    "₺": "TRY",
+    "tl": "TRY",
+}
 _CURRENCIES |= {"₫": "VND", "₴": "UAH", "r$": "BRL", "zł": "PLN", "kč": "CZK"}
 _COUNTS = (1, 2, 5, 1.5)
 """Of which at least one needs each form that a noun has beside a number (CLDR, plural rules)."""
@@ -57,7 +67,62 @@ _HOUR_WORDS = {
     "nl": "uur", "sv": "och", "da": "og", "no": "og", "ca": "i", "ro": "și",
 }  # fmt: skip
 _HOUR_WORDS |= {"ja": "時", "ko": "시", "th": "นาฬิกา"}
+_TO = {"de": "bis", "fr": "à", "es": "a", "it": "a", "pt": "a", "nl": "tot", "sv": "till", "ru": "до", "pl": "do"}
+_TO |= {"ja": "から", "ko": "에서", "tr": "ile"}
+_TURKISH = re.compile(
+    "sıfır|bir|iki|üç|dört|beş|altmış|altı|yedi|sekiz|dokuz|on|yirmi|otuz|kırk|elli|yetmiş|seksen|doksan|yüz|bin|milyon"
+    "|milyar|trilyon|virgül"
+)
+"""num2words writes a Turkish number as one word, people in one each."""
+_GENDERS = (
+    ("es", "uno", "ún un una"), ("ca", "u", "un una"), ("pt", "dois", "duas"), ("pt", "um", "uma"),
+    ("it", "uno", "un una"),
+    ("ru", "два", "две двух"), ("ru", "один", "одна одно одну"), ("uk", "два", "дві"), ("pl", "dwa", "dwie dwóch"),
+    ("de", "eins", "ein eine einen einem einer"), ("fr", "un", "une"), ("es", "veintiuno", "veintiún"),
+)  # fmt: skip
 _AND = {"de": "und", "fr": "et", "es": "con|y", "it": "e", "pt": "e", "nl": "en", "sv": "och", "da": "og", "no": "og"}
+_OPERATORS = {
+    "de": "plus|und;minus;mal;geteilt durch|durch;gleich|ist gleich|ist;kleiner als|ist kleiner als"
+    ";größer als|ist größer als",
+    "fr": "plus|et;moins;fois|multiplié par;divisé par|sur;égale|égal à|font;inférieur à|est inférieur à|plus petit que"
+    ";supérieur à|est supérieur à|plus grand que",
+    "es": "más|y;menos;por;dividido por|dividido entre|entre;igual a|es igual a|son;menor que|es menor que"
+    ";mayor que|es mayor que",
+    "it": "più;meno;per;diviso;uguale|è uguale a|fa;minore di|è minore di;maggiore di|è maggiore di",
+    "pt": "mais;menos;vezes;dividido por;igual a|é igual a;menor que|é menor que|menor do que"
+    ";maior que|é maior que|maior do que",
+    "nl": "plus;min|minus;keer|maal;gedeeld door;is|is gelijk aan;kleiner dan|is kleiner dan;groter dan|is groter dan",
+    "sv": "plus;minus;gånger;delat med;lika med|är lika med;mindre än|är mindre än;större än|är större än",
+    "da": "plus;minus;gange;divideret med;lig med|er lig med;mindre end|er mindre end;større end|er større end",
+    "no": "pluss;minus;ganger;delt på;er lik|lik;mindre enn|er mindre enn;større enn|er større enn",
+    "ru": "плюс;минус;умножить на|на;разделить на|делить на;равно|равняется;меньше|меньше чем;больше|больше чем",
+    "uk": "плюс;мінус;помножити на;поділити на;дорівнює;менше|менше ніж;більше|більше ніж",
+    "pl": "plus;minus;razy;podzielić przez;równa się;mniejsze niż|jest mniejsze niż;większe niż|jest większe niż",
+    "tr": "artı;eksi;çarpı;bölü;eşittir|eşit;küçüktür|küçük;büyüktür|büyük",
+    "ja": "足す|たす|プラス;マイナス|引く|ひく;掛ける|かける;割る|わる;は|イコール;小なり|より小さい;大なり|より大きい",
+    "ko": "더하기|플러스;마이너스|빼기;곱하기;나누기;는|은|이퀄;보다 작다;보다 크다",
+    "vi": "cộng;âm|trừ;nhân;chia;bằng;nhỏ hơn|bé hơn;lớn hơn",
+    "fi": "plus;miinus;kertaa;jaettuna;on|on yhtä kuin;pienempi kuin|on pienempi kuin;suurempi kuin|on suurempi kuin",
+    "cs": "plus;minus|mínus;krát;děleno;rovná se;menší než|je menší než;větší než|je větší než",
+    "th": "บวก;ลบ;คูณ;หาร;เท่ากับ;น้อยกว่า;มากกว่า",
+    "ar": "زائد;سالب|ناقص;ضرب|في;قسمة|على;يساوي;أصغر من;أكبر من",
+}
+"""Of + - × ÷ = < >. Elsewhere a sign is a word of its own."""
+_SIGNS = {"+": 0, "-": 1, "×": 2, "*": 2, "÷": 3, "=": 4, "<": 5, ">": 6}
+_SHORT_UNITS = {
+    "mass-kilogram": {"ja": "キロ", "es": "kilos|kilo", "pt": "quilos|quilo", "fr": "kilos|kilo", "de": "kilo",
+                      "ko": "킬로", "it": "chili|chilo|chilogrammi", "nl": "kilo", "sv": "kilo", "ru": "кило",
+                      "vi": "ki lô gam|ký|cân"},
+    "length-kilometer": {"ja": "キロ", "ko": "킬로", "vi": "ki lô mét|cây số"},
+    "speed-kilometer-per-hour": {"de": "stundenkilometer", "ja": "キロ", "vi": "ki lô mét một giờ|ki lô mét trên giờ"},
+    "temperature-celsius": {"ja": "度", "ko": "도", "vi": "độ|độ c"},
+}  # fmt: skip
+"""As people say them, beside the names of the CLDR."""
+_SHORT_CURRENCIES = {
+    "TRY": {"tr": ("lira",)},
+    "BRL": {"pt": ("reais", "real")},
+    "RUB": {"ru": ("рублей", "рубля", "рубль")},
+}
 _HALF_PAST = {"fr": "{0} heures et demie", "es": "{0} y media", "it": "{0} e mezza", "pt": "{0} e meia"}
 _HALF_PAST |= {
     "de": "halb {1}",
@@ -66,7 +131,7 @@ _HALF_PAST |= {
     "da": "halv {1}",
     "no": "halv {1}",
     "ja": "{0} 時 半",
-    "ko": "{0}시 반",
+    "ko": "{0} 시 반",
 }
 _QUARTER_PAST = {"fr": "{0} heures et quart", "es": "{0} y cuarto", "it": "{0} e un quarto", "de": "viertel nach {0}"}
 _QUARTER_PAST |= {"nl": "kwart over {0}"}
@@ -93,8 +158,9 @@ _ABBREVIATIONS = {
     "it": "sig=signor|sig.ra=signora|dott=dottor|dott.ssa=dottoressa|ecc=eccetera|prof=professor|pag=pagina|n=numero",
     "pt": "sr=senhor|sra=senhora|dr=doutor|dra=doutora|etc=et cetera|p. ex.=por exemplo|av=avenida|no=número",
     "nl": "bijv=bijvoorbeeld|bv=bijvoorbeeld|d.w.z.=dat wil zeggen|dhr=de heer|mevr=mevrouw|enz=enzovoort|nr=nummer"
-    "|o.a.=onder andere|dr=dokter|st=sint",
-    "ru": "т. е.=то есть|т. д.=так далее|т. п.=тому подобное|г=год|гг=годы|ул=улица|руб=рублей|др=другие|им=имени",
+    "|o.a.=onder andere|a.u.b.=alstublieft|dr=dokter|st=sint",
+    "ru": "no=номер|тыс=тысяч|млн=миллионов|млрд=миллиардов"
+    "|т. е.=то есть|т. д.=так далее|т. п.=тому подобное|г=год|гг=годы|ул=улица|руб=рублей|др=другие|им=имени",
     "sv": "t. ex.=till exempel|bl. a.=bland annat|d. v. s.=det vill säga|osv=och så vidare|kl=klockan"
     "|dr=doktor|nr=nummer",
     "da": "bl. a.=blandt andet|f. eks.=for eksempel|kl=klokken|osv=og så videre|nr=nummer",
@@ -104,6 +170,15 @@ _ABBREVIATIONS = {
 _ALEFS = str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ك": "ک", "ي": "ی", "ى": "ی"})
 _CEDILLAS = str.maketrans("şţŞŢ", "șțȘȚ")
 
+_TONES = {
+    f"{first}{tone}": f"{toned}{second}"
+    for first, second, tones, toneds in (
+        ("o", "a", "àáảãạ", "òóỏõọ"), ("o", "e", "èéẻẽẹ", "òóỏõọ"), ("u", "y", "ỳýỷỹỵ", "ùúủũụ")
+    )
+    for tone, toned in zip(tones, toneds, strict=True)
+}  # fmt: skip
+"""Vietnamese writes the tone on either vowel: hoà, hòa."""
+_VIETNAMESE = re.compile(rf"(?<!q)(?:{'|'.join(_TONES)})(?![^\W\d_])")
 _KOREAN_TENS = ("", "열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔")
 _KOREAN_ONES = ("", "한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉")
 
@@ -123,9 +198,21 @@ def spoken_places(text: str, code: str) -> Iterator[Place]:
         elif match["measure"]:
             yield _measure(match["measured"], match["unit"], code)
         elif match["number"]:
-            yield from _numbers(said, code)
+            numbers = list(_numbers(said, code))
+            if len(numbers) == 1 and said.isdigit() and int(said) <= 31 and _before_a_month(text[end:], code):
+                numbers = [(*numbers[0], *_ordinals(said, code))]
+            yield from numbers
+        elif match["sign"]:
+            sign = said.strip()
+            around = (text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1])
+            words = _sign_words(sign, code) or [sign]
+            yield place(*([] if sign == "-" or (sign != "*" and all(map(str.isalnum, around))) else [""]), *words)
+        elif match["dash"]:
+            yield place("", *_sign_words("-", code)[:1], *_TO.get(code, "").split("|"))
         elif said == "%":
-            yield place(*_PERCENT.get(code, ()), *_unit_words("concentr-percent", code), "")
+            yield place(
+                *(folded(one, code) for one in _PERCENT.get(code, ())), *_unit_words("concentr-percent", code), ""
+            )
         else:
             yield place(_words_of(said), _abbreviations(code)[_short_key(said)])
     yield from _plain(text[end:])
@@ -141,10 +228,14 @@ def folded(text: str, code: str) -> str:
     if code in ("tr", "az"):
         text = text.replace("İ", "i").replace("I", "ı")
     text = text.casefold().replace("i\u0307", "i")
+    text = text.replace("œ", "oe").replace("æ", "ae") if code not in ("da", "no", "nn", "is", "fo") else text
     if code == "ru":
         text = text.replace("ё", "е")
     elif code in ("ar", "fa", "ur"):
         text = text.translate(_ALEFS)
+        text = text.replace("ة", "ه").replace("مائ", "مئ") if code == "ar" else text
+    elif code == "vi":
+        text = _VIETNAMESE.sub(lambda found: _TONES[found[0]], unicodedata.normalize("NFC", text))
     elif code == "ro":
         text = text.translate(_CEDILLAS)
     elif code == "el":
@@ -165,9 +256,14 @@ def _tokens(code: str) -> re.Pattern[str]:
     )
     return re.compile(
         rf"""
-          (?P<time>(?<!\d)(?P<hour>[012]?\d)
-            (?::|(?:h|\ h\ )(?=\d)|\.(?=\d\d\ (?:uhr|uur)\b)|(?:(?<=kl\.\ \d\d)|(?<=kl\ \d\d))\.)
-            (?P<minute>[0-5]\d)(?!\d)(?:\ (?:uhr|uur)\b)?)
+          (?P<sign>(?<![\w.)\]-])-(?=(?:{signs})?\d)
+            | \ ?[+×÷=<>*]\ ?
+            | (?<=[\d\w]\ )-(?=\ \d))
+        | (?P<dash>(?<=\d)-(?=\d))
+        | (?P<time>(?<!\d)(?P<hour>[012]?\d)
+            (?::|(?:h|\ h\ )(?=\d)|[時时시]\ ?(?=\d+\ ?[分분])|\.(?=\d\d\ (?:uhr|uur)\b)
+              |(?:(?<=kl\.\ \d\d)|(?<=kl\ \d\d))\.)
+            (?P<minute>[0-5]\d)(?!\d)(?:\ (?:uhr|uur)\b|\ ?[分분])?)
         | (?P<ordinal>{"|".join(marks) or "(?!)"})
         | (?P<money>(?P<before>{signs})\s?(?P<amount>{_NUMBER})|(?P<amount2>{_NUMBER})\s?(?P<behind>{signs}))
         | (?P<measure>(?P<measured>{_NUMBER})\s?(?P<unit>{units})(?![^\W_]))
@@ -228,13 +324,63 @@ def number_place(digits: str, code: str) -> Place:
         readings.append(" ".join(one_by_one) if None not in one_by_one else " ".join(digits))
     if readings[0] and digits in ("100", "1000") and readings[0].startswith("ein"):
         readings.append(readings[0].removeprefix("ein"))  # German: hundert, tausend
-    if code in ("es", "ca") and readings[0] and readings[0].endswith("uno"):
-        readings += [f"{readings[0][:-3]}{one}" for one in ("ún", "un", "una")]
+    if readings[0]:
+        readings += _genders(readings[0], code)
+    if code == "nl" and len(digits) == 4 and digits[1] != "0":
+        high, low = _in_words(digits[:2], code, "cardinal"), _in_words(digits[2:].lstrip("0") or "0", code, "cardinal")
+        readings.append(f"{high}honderd{low if int(digits[2:]) else ''}")
     if code == "ko" and len(digits) < 3 and int(digits):
         ones = _KOREAN_ONES[int(digits) % 10]
         native = _KOREAN_TENS[int(digits) // 10] + ones
         readings += [native, "스무"] if digits == "20" else [native]
+        readings += {"6": ["유"], "10": ["시"]}.get(digits, [])  # 유월, 시월
+    if code == "ko" and "0" in digits:
+        said = ["공" if one == "0" else _in_words(one, code, "cardinal") or one for one in digits]
+        readings += [" ".join(said), "".join(said)]
+    if code == "ko" and len(digits) > 2:
+        readings.append("".join(_in_words(one, code, "cardinal") or one for one in digits))
+    if code == "vi" and readings[0] and " lẻ " in readings[0]:
+        readings += [readings[0].replace(" lẻ ", other) for other in (" linh ", " không trăm ", " không trăm linh ")]
     return place(*([] if readings[0] else [digits]), *filter(None, readings))
+
+
+def _genders(said: str, code: str) -> Iterator[str]:
+    """The number beside nouns of other genders."""
+    for language, ending, others in _GENDERS:
+        if code == language and said.endswith(ending):
+            yield from (said.removesuffix(ending) + other for other in others.split())
+    if code in ("es", "pt") and re.search(r"(?:cient|cent|zent|quinient)os\b", said):
+        yield re.sub(r"(?<=[nt])tos\b|(?<=quinien)tos\b", "tas", said)
+
+
+def _before_a_month(text: str, code: str) -> bool:
+    words = re.match(r"\s+(?:de |di |of )?([^\W\d_]+)", text)
+    return words is not None and words[1] in _months(code)
+
+
+@lru_cache(maxsize=8)
+def _months(code: str) -> frozenset[str]:
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        months = Locale(code).months
+    except (UnknownLocaleError, ValueError):
+        return frozenset()
+    return frozenset(folded(name, code) for of in months.values() for name in of["wide"].values())
+
+
+def _ordinals(digits: str, code: str) -> Iterator[tuple[str, ...]]:
+    """The day of a month."""
+    said = _in_words(digits, code, "ordinal")
+    forms = [said] if said else []
+    forms += [said + ending for ending in _ENDINGS.get(code, ())] if said else []
+    yield from (tuple(form.split()) for form in (*forms, *_cases(said)))
+
+
+def _sign_words(sign: str, code: str) -> list[str]:
+    if code not in _OPERATORS:
+        return []
+    return folded(_OPERATORS[code], code).split(";")[_SIGNS[sign]].split("|")
 
 
 def _cases(ordinal: str | None) -> Iterator[str]:
@@ -242,14 +388,19 @@ def _cases(ordinal: str | None) -> Iterator[str]:
     if ordinal is None:
         return
     yield ordinal
-    for ending, others in (("ый", "ого ом ому"), ("ий", "его ем ему"), ("ой", "ого ом ому"), ("y", "ego ym")):
+    for ending, others in (
+        ("ый", "ого ом ому ое ая"), ("ий", "его ем ему ье ья"), ("ой", "ого ом ому ое ая"), ("y", "ego ym e a"),
+        ("ci", "ciego cim cie cia"),
+    ):  # fmt: skip
         if ordinal.endswith(ending):
             yield from (re.sub(rf"{ending}\b", other, ordinal) for other in others.split())
 
 
 def _decimal(whole: str, fraction: str, code: str) -> Place:
     said = _in_words(f"{whole}.{fraction}", code, "cardinal")
-    return place(said) if said else place(f"{whole} {fraction}")
+    if said is None:
+        return place(f"{whole} {fraction}")
+    return place(said, *([said.replace(" punto ", " coma ")] if code == "es" else []))
 
 
 def _ordinal(written: str, code: str) -> Place:
@@ -264,7 +415,7 @@ def _ordinal(written: str, code: str) -> Place:
         readings += [said[:-1] + ending for ending in ("a", "os", "as", "")]
     if said == "premier":
         readings += ["première", "premiers", "premières"]
-    readings += _cases(said)
+    readings += [one for one in _cases(said) if code in _YEAR_ORDINALS]
     is_certain = not written.endswith(".")
     return place(*readings, *first) if is_certain else place(*first, *readings)
 
@@ -276,7 +427,7 @@ def _money(sign: str, amount: str, code: str) -> Iterator[Place]:
         yield from numbers
         return
     currency = next(value for one, value in _CURRENCIES.items() if folded(one, code) == sign)
-    names = _currency_names(currency, code)
+    names = (*_currency_names(currency, code), *_SHORT_CURRENCIES.get(currency, {}).get(code, ()))
     said = [" ".join(reading) for reading in numbers[0]]
     readings = [f"{one} {name}" for one in said for name in names]
     parts = re.split(r"[.,](?=\d{1,2}$)", amount.rstrip(".,' "))
@@ -303,7 +454,10 @@ def _currency_in_words(amount: str, currency: str, code: str) -> str | None:
     from num2words import num2words
 
     try:
-        said = num2words(float(amount), lang=_NUM2WORDS.get(code, code), to="currency", currency=currency)
+        if currency == "BRL":  # the only currency of that language, which takes no other
+            said = num2words(float(amount), lang="pt_BR", to="currency")
+        else:
+            said = num2words(float(amount), lang=_NUM2WORDS.get(code, code), to="currency", currency=currency)
     except Exception:  # it raises many kinds for what it does not know
         return None
     return _words_of(folded(str(said), code))
@@ -330,6 +484,10 @@ def _measure(amount: str, symbol: str, code: str) -> Place:
     patterns = _unit_patterns(_symbols(code)[symbol], code)
     letters = _words_of(symbol)
     said = [pattern.format(number) for number in numbers for pattern in patterns]
+    short = folded(_SHORT_UNITS.get(_symbols(code)[symbol], {}).get(code, ""), code).split("|")
+    said += [f"{number} {one}" for number in numbers for one in short if one]
+    if _symbols(code)[symbol] == "temperature-celsius":
+        said += [pattern.format(number) for number in numbers for pattern in _unit_patterns("angle-degree", code)]
     return place(*said, *(f"{number} {letters}" for number in numbers))
 
 
@@ -385,9 +543,11 @@ def _in_words(digits: str, code: str, kind: str) -> str | None:
         return None
     try:
         said = num2words(float(digits) if "." in digits else int(digits), lang=_NUM2WORDS.get(code, code), to=kind)
-    except (NotImplementedError, ValueError, KeyError, IndexError, TypeError, OverflowError):
+    except Exception:  # it raises many kinds for what it does not know, AttributeError among them
         return None
-    return _words_of(folded(str(said), code))
+    words = _words_of(folded(str(said), code))
+    parts = _TURKISH.findall(words) if code == "tr" else []
+    return " ".join(parts) if "".join(parts) == words.replace(" ", "") and parts else words
 
 
 def _words_of(text: str) -> str:

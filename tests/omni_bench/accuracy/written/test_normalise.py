@@ -67,6 +67,13 @@ January fifth, the fifth of June, March seventh | Jan. 5, 5 June, Mar 7
 December twenty-fifth twenty twenty, the third of April ninety-nine | 12/25/2020, 3/4/99
 December twenty-fifth twenty twenty | 2020-12-25
 three p.m. to five p.m., see page five | 3 p.m.-5 p.m., see p. 5
+the third of March nineteen eighty seven, December twenty fifth | March 3rd, 1987, Dec. 25
+half an hour, oh point oh five, World War Two | ½ hour, 0.05, WW2
+two square meters, five cubic metres, five times three | 2 m², 5 m³, 5 * 3
+if a less than b greater than c, list less than string greater than items | if a<b>c, List<String> items
+hello world, vector i j | <hello world>, vector <i, j>
+go bold yes | <!-- no --><?xml version="1.0"?><mark name=here/>go <b>bold</b> <laugh> yes
+hi\u3164 | hi
 Super Bowl fifty-eight, Chapter forty-two | Super Bowl LVIII, Chapter XLII
 wait <break time="1s"/> here | wait here
 The train\u200b leaves\ufeff at\u2060 noon\u200e. | The train leaves at noon.
@@ -120,6 +127,23 @@ th | 5 กม. | ห้ากิโลเมตร
 ar | أحمد 5 كم | احمد خمسة كيلومترات
 el | ΟΔΟΣ | οδός
 ro | ţară şi | țară și
+ja | 3時30分、5℃、10kg、-3度 | 三時半、五度、十キロ、マイナス三度
+de | -3 °C, 100 km/h | minus drei Grad, hundert Stundenkilometer
+de | 2 + 3 = 5, 5-10 | zwei plus drei ist fünf, fünf bis zehn
+fr | cœur, -3 °C | coeur, moins trois degrés
+es | 3,5, 200 personas, el 1 de mayo | tres coma cinco, doscientas personas, el primero de mayo
+pt | R$ 10,50, 2 pessoas | dez reais e cinquenta centavos, duas pessoas
+it | 5 kg | cinque chili
+ko | 3시 30분, 010-1234 | 세 시 반, 공일공 일이삼사
+ru | 5 мая, № 5, 10 тыс., 2 женщины | пятое мая, номер пять, десять тысяч, две женщины
+ar | مئة 20% | مائة عشرون في المئة
+pl | 3 maja, 1. miejsce | trzeciego maja, pierwsze miejsce
+nl | in 1999, a.u.b. | in negentienhonderdnegenennegentig, alstublieft
+tr | saat 15:30, 100 TL, ₺100 | saat on beş otuz, yüz lira, yüz lira
+vi | 5 km | năm ki lô mét
+vi | hòa, năm 2024 | hoà, năm hai nghìn không trăm hai mươi bốn
+zh | -5℃，100km/h，10㎡，1.5万，¥3.50 | 零下五度，每小时一百公里，十平方米，一万五千，三块五
+zh | 2kg，2+3=5 | 两千克，二加三等于五
 vi | 20% | hai mươi phần trăm
 """
 
@@ -161,6 +185,15 @@ def test_forms_of_other_languages_are_equal(language, text, heard):
         ("fr", "5 km", "cinq mètres", 1),
         ("es", "5,50 €", "cinco euros con sesenta", 1),
         ("ko", "3시", "네 시", 1),
+        ("de", "-3 °C", "3 °C", 1),
+        ("ja", "-3度", "3度", 2),
+        ("fr", "2 + 3", "2 - 3", 1),
+        ("sw", "2 + 3", "2 - 3", 1),
+        ("zh", "3>2", "3<2", 1),
+        ("ru", "5 мая", "шестое мая", 1),
+        ("en", "x + y", "x - y", 1),
+        ("en", "we're here", "were here", 2),
+        ("en", "if a<b>c then", "if a c then", 5),
         ("hi", "प्राचीन किताब", "प्रचन कोताबे", 2),
         ("th", "น้ำท่วม", "นำทวม", 2),
         ("fr", "été", "ete", 1),
