@@ -256,7 +256,7 @@ def _tokens(code: str) -> re.Pattern[str]:
     )
     return re.compile(
         rf"""
-          (?P<sign>(?<![\w.)\]-])-(?=(?:{signs})?\d)
+          (?P<sign>(?<![\w.-])-(?=(?:{signs})?\d)
             | \ ?[+×÷=<>*]\ ?
             | (?<=[\d\w]\ )-(?=\ \d))
         | (?P<dash>(?<=\d)-(?=\d))
