@@ -15,7 +15,7 @@ from omni_bench.accuracy.written.readings import Place, place
 
 _NUM2WORDS = {"kk": "kz", "nn": "no"}
 
-_NUMBER = r"(?:\d{1,3}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,']*)"
+_NUMBER = r"(?:[1-9]\d{0,2}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,']*)"
 _GROUPED = re.compile(r"\d{1,3}(?:([.,' ])\d{3})(?:\1\d{3})*(?!\d)")
 _DECIMAL = re.compile(r"(\d+)[.,](\d+)(?![.,]?\d)")
 
