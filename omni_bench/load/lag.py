@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import selectors
 import statistics
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from omni_bench.records.recording import CpuWait, LoopLag
 
 SAMPLE_EVERY_MS = 5.0
-SLEPT_NS = 50_000  # a call that finds something at once takes a few microseconds
+OVERDUE_NS = 1_000_000  # how late a call may return by its timeout, which it rounds up to a millisecond itself
 SCHEDSTAT = "/proc/self/task/{thread}/schedstat"
 """Of a thread: ns on a CPU, ns of waiting for one, and time slices (the kernel's Documentation/scheduler/sched-stats);
 a kernel that does not count has no such file, or zeros in it."""
@@ -102,7 +103,9 @@ class StampedLoop(asyncio.SelectorEventLoop):
         """How long bytes that a task reads at ``now_ns`` may have waited in the client. By perf_counter_ns.
 
         A turn of the loop reads what has come from the sockets, and the next one runs the tasks that wait for it. So
-        the bytes came after the turn before had looked, or if that one slept until something came, when it awoke.
+        the bytes came after the turn before had looked, or if that one slept until something came, when it awoke. A
+        thread that got no CPU, or was stopped, awakes late: that is known where it slept beyond its timeout, so within
+        :data:`SAMPLE_EVERY_MS` and a millisecond or two while a :class:`LagSampler` runs.
         """
         return now_ns - self._stamped.read_since_ns
 
@@ -117,12 +120,20 @@ class _StampedSelector(selectors.DefaultSelector):  # type: ignore[valid-type, m
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         asked_ns = time.perf_counter_ns()
-        found = super().select(timeout)
+        # Apart, as how long a call takes does not say whether it slept: to hand over a burst takes a while too.
+        found = super().select(0)
+        slept = not found and (timeout is None or timeout > 0)
+        if slept:
+            found = super().select(timeout)
         now_ns = time.perf_counter_ns()
+        longest_ns = math.inf if timeout is None else max(timeout, 0.0) * 1e9 + 1e6 + OVERDUE_NS
         self.read_since_ns = self._since_ns
-        # One that had nothing to wait for may find what came any time after the last look.
-        self._since_ns = now_ns if now_ns - asked_ns > SLEPT_NS else self._looked_ns
-        self._looked_ns = now_ns
+        if slept and now_ns - asked_ns <= longest_ns:
+            self._since_ns = self._looked_ns = now_ns
+        else:
+            # One that had nothing to wait for, or that awoke too late, may find what came any time after the last look,
+            # and may miss what comes from now on.
+            self._since_ns, self._looked_ns = self._looked_ns, asked_ns
         return found
 
 

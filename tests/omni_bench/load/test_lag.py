@@ -78,8 +78,20 @@ def test_the_wait_is_the_second_figure(tmp_path, monkeypatch):
     assert clock.waited_ms() is None
 
 
-def test_the_lag_of_a_read_is_that_of_its_own_bytes():
-    """Bytes that wait behind 40 ms of other work are late by those; bytes that a sleeping loop wakes up for are not."""
+@pytest.mark.parametrize("hand_over_s", [0, 0.002], ids=["one", "burst"])
+def test_the_lag_of_a_read_is_that_of_its_own_bytes(hand_over_s, monkeypatch):
+    """Bytes that wait behind 40 ms of other work are late by those; bytes that a sleeping loop wakes up for are not.
+
+    Also in a burst, which takes the selector longer to hand over.
+    """
+    select = lag_module.selectors.DefaultSelector.select
+
+    def slow(self, timeout=None):
+        if found := select(self, timeout):
+            time.sleep(hand_over_s)
+        return found
+
+    monkeypatch.setattr(lag_module.selectors.DefaultSelector, "select", slow)
     reader, writer = socket.socketpair()
 
     async def scenario():
@@ -98,3 +110,37 @@ def test_the_lag_of_a_read_is_that_of_its_own_bytes():
         awake_ms, busy_ms = runner.run(scenario())
     writer.close()
     assert awake_ms < 10 and 40 <= busy_ms < 200
+
+
+@pytest.mark.parametrize("looks_first", [False, True], ids=["before_it_looks", "after_it_looked"])
+def test_a_thread_that_was_stopped_while_its_loop_slept_was_late(looks_first, monkeypatch):
+    """Stopped, or without a CPU, for 120 ms in the selector: what came meanwhile waited so long, not since it awoke."""
+    reader, writer = socket.socketpair()
+    stops = []
+    select = lag_module.selectors.DefaultSelector.select
+
+    def stopped(self, timeout=None):
+        if not stops or not timeout:
+            return select(self, timeout)
+        stops.clear()
+        found = select(self, 0) if looks_first else None
+        writer.send(b"b")
+        time.sleep(0.12)
+        return select(self, timeout) if found is None else found
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        stream, _ = await asyncio.open_connection(sock=reader)
+        async with LagSampler():
+            loop.call_later(0.02, writer.send, b"a")
+            await stream.readexactly(1)
+            awake_ms = loop.lag_ns(time.perf_counter_ns()) / 1e6
+            stops.append(True)
+            await stream.readexactly(1)
+            return awake_ms, loop.lag_ns(time.perf_counter_ns()) / 1e6
+
+    monkeypatch.setattr(lag_module.selectors.DefaultSelector, "select", stopped)
+    with asyncio.Runner(loop_factory=StampedLoop) as runner:
+        awake_ms, stopped_ms = runner.run(scenario())
+    writer.close()
+    assert awake_ms < 10 and 119 <= stopped_ms < 200
