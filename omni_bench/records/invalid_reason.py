@@ -83,6 +83,13 @@ class Code(StrEnum):
         "{others} of {answers} answers are in another voice, such as {example} (p = {p:.1g})",
         _AUDIO,
     )
+    LONG_PAUSES = (
+        "long_pauses",
+        Blame.SERVER,
+        "{pausing} of {answers} answers pause for longer than their texts ask for, such as {example} (p = {p:.1g}); "
+        "{quiet:.0%} of the audio is no speech: RTF and audio/s make no claim",
+        _AUDIO,
+    )
     WRONG_RATE = (
         "wrong_rate",
         Blame.SERVER,
@@ -283,7 +290,9 @@ class InvalidReason:
 
 
 _CODES = frozenset(Code)
-AUDIO_CODES = frozenset({Code.CUT_OFF, Code.SPLICED, Code.OTHER_VOICE, Code.WRONG_RATE, Code.AUDIO_LOST})
+AUDIO_CODES = frozenset(
+    {Code.CUT_OFF, Code.SPLICED, Code.OTHER_VOICE, Code.LONG_PAUSES, Code.WRONG_RATE, Code.AUDIO_LOST}
+)
 """What all answers of a level show together."""
 CROSS_TALK_CODES = frozenset({Code.CROSS_TALK})
 PARITY_CODES = frozenset({Code.PARITY_DIFFERS, Code.PARITY_REPEATS, Code.PARITY_WORDS, Code.PARITY_CORRUPTED})

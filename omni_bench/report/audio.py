@@ -7,7 +7,7 @@ from typing import Any
 
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_of, level_text, short_title
-from omni_bench.report.format import NA, fixed, probability
+from omni_bench.report.format import NA, fixed, percent, probability
 from omni_bench.report.table import level_header, markdown_table
 
 
@@ -36,15 +36,33 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
     for level in levels:
         audio, rate = level["audio"], level["audio"]["wrong_rate"]
         counts = [f"{audio[name]} ({probability(audio[p])})" for name, p in (("cut", "cut_p"), ("others", "other_p"))]
+        quiet = percent(audio.get("quiet_share"))
         factors = NA if rate is None else f"{rate['made_at_hz']} Hz"
-        cells = [str(audio["answers"]), fixed(audio["f0_hz"], 0), *counts, probability(audio["splice_p"]), factors]
+        cells = [
+            str(audio["answers"]),
+            fixed(audio["f0_hz"], 0),
+            *counts,
+            probability(audio["splice_p"]),
+            quiet,
+            factors,
+        ]
         rows.append([level_text(level, NA), *cells])
-    headers = ("answers", "pitch (Hz)", "stop at full level (p)", "other voice (p)", "splices (p)", "made at")
+    headers = (
+        "answers",
+        "pitch (Hz)",
+        "stop at full level (p)",
+        "other voice (p)",
+        "splices (p)",
+        "no speech",
+        "made at",
+    )
     note = (
         "All answers of a level taken together. Stop at full level: answers that are cut off in the middle of speech. "
         "Other voice: answers in another voice than the rest. Splices: places where samples are missing, of which p "
         "alone is given. p: how often sound speech looks at least as bad by chance, n/a if it was not tested; a level "
-        "is invalid at one in a million. Made at: another sample rate, if pitch, formants and pace against the "
+        "is invalid at one in a million. No speech: share of the audio at the ends of an answer and in its pauses "
+        "(median), which RTF and audio/s take for output; voices that pad their answers have up to 40 %. Made at: "
+        "another sample rate, if pitch, formants and pace against the "
         "reference recordings agree on one; n/a if they do not."
     )
     lines = [f"> {escape_markdown(line[0].upper() + line[1:])}." for line in not_held_lines(run)]

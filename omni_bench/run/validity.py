@@ -116,6 +116,9 @@ def audio_reasons(audio: LevelAudio | None, rate_hz: int | None) -> Iterator[Inv
         yield invalid(Code.SPLICED, **of, example=first.get("spliced", "none of them alone"), p=audio.splice_p)
     if audio.others:
         yield invalid(Code.OTHER_VOICE, others=audio.others, **of, example=first["other_voice"], p=audio.other_p)
+    if audio.pause_p is not None and audio.pause_p <= LEVEL_P:
+        figures = {"pausing": audio.pausing, "quiet": audio.quiet_share, "p": audio.pause_p}
+        yield invalid(Code.LONG_PAUSES, **of, example=first["long_pauses"], **figures)
     if audio.wrong_rate is not None:
         yield invalid(Code.WRONG_RATE, rate_hz=rate_hz, **asdict(audio.wrong_rate))
 

@@ -14,7 +14,7 @@ from omni_bench.records.timeline import Timeline
 FAULTS = {
     "empty": "no whole sample",
     "silent": "no 20 ms window above −50 dBFS",
-    "dead_air": "more than a second of silence before and after what can be heard: it would count as output",
+    "dead_air": "nobody speaks for more than a second at the ends or within: it would count as output",
     "odd_bytes": "not a whole number of samples",
     "truncated": "shorter than a third of the expected speaking time",
     "runaway": "more than three times the expected speaking time",

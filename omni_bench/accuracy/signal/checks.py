@@ -11,6 +11,7 @@ import numpy as np
 
 from omni_bench.accuracy.signal.audio_faults import in_order
 from omni_bench.accuracy.signal.clicks import EdgeEvidence, clicks_by_level, edge_evidence, has_clicks
+from omni_bench.accuracy.signal.dead_air import quiet_of
 from omni_bench.accuracy.signal.dropouts import Hole, abrupt_falls, abrupt_onsets, closes_abruptly, constant_runs
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level_audio
 from omni_bench.accuracy.signal.noise import noise_floor
@@ -163,7 +164,7 @@ def chunk_edges(timeline: Timeline) -> list[int]:
 def signal_findings(
     samples: np.ndarray, sample_rate_hz: int, edges: Sequence[int], text: str, *, splices: bool = True
 ) -> SignalFindings:
-    """Check a response for clicks, dropouts, noise, audio after the end, and repeated samples.
+    """Check a response for dead air, clicks, dropouts, noise, audio after the end, and repeated samples.
 
     ``samples``: int16 [n]; ``edges``: index of the first sample of every chunk but the first;
     ``text``: what it should say; ``splices``: measure them too, which costs the most. The rules are those of the
@@ -187,6 +188,7 @@ def signal_findings(
     equal = () if says_something_twice(text) else self_matches(samples, sample_rate_hz).repeats
     repeats = [match for match in equal if match.length >= EQUAL_S * sample_rate_hz]
     own = {
+        "dead_air": quiet_of(values, active, sample_rate_hz).is_dead_air,
         "clicks": has_clicks(evidence),
         "noise": floor is not None and floor.is_noise,
         "trailing_audio": stops_at_full_level(values, active, sample_rate_hz),
@@ -214,11 +216,14 @@ def clip_traits(
     A tone has neither an end that could come too early nor splices.
     """
     steady = is_steady(samples, sample_rate_hz)
+    quiet = quiet_of(samples, active, sample_rate_hz)
     return ClipTraits(
         voice_traits(samples, active, sample_rate_hz),
         pace(text, speech_s(samples, sample_rate_hz)),
         None if steady else end_level_db(samples, active, sample_rate_hz, END_S),
         splice_p(roughest_places(samples, active, sample_rate_hz)) if splices and not steady else None,
+        None if steady else quiet.is_long_for(text),
+        None if steady else quiet.share,
     )
 
 

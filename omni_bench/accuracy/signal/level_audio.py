@@ -1,7 +1,7 @@
-"""What no answer shows alone but all answers of a level do together: cut ends, splices, other voices, a wrong rate.
+"""What no answer shows alone but all of a level do together: cut ends, splices, pauses, other voices, a wrong rate.
 
 Each statistic has a null hypothesis under which its p-value is exact or an upper bound, whatever the voice: a level is
-blamed at p ≤ 1e-6 (:data:`LEVEL_P`). With three such tests a level, that is one false alarm in 300,000 levels if
+blamed at p ≤ 1e-6 (:data:`LEVEL_P`). With four such tests a level, that is one false alarm in 250,000 levels if
 the nulls hold. No voice keeps to them exactly: ``reports/audio_checks.md`` counts the false alarms of voices that
 nobody tuned to. The wrong rate has no p-value: it needs three measurements that agree with each other and with a usual
 rate.
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from omni_bench.accuracy.signal.dead_air import PAUSING_SHARE
 from omni_bench.accuracy.signal.splices import level_splice_p
 from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shift_octaves, typical_shape
 from omni_bench.metrics.pace import USUAL_RATES_HZ
@@ -47,13 +48,16 @@ class ClipTraits:
     """One answer, or a reference recording (that has no end and no ``splice_p`` to judge).
 
     ``end_db``: level of its last 20 ms against its speech. ``splice_p``: of
-    :func:`omni_bench.accuracy.signal.splices.splice_p`. ``letters_per_s``: None for short texts.
+    :func:`omni_bench.accuracy.signal.splices.splice_p`. ``letters_per_s``: None for short texts. ``long_pause``,
+    ``quiet_share``: of :class:`omni_bench.accuracy.signal.dead_air.Quiet`.
     """
 
     voice: VoiceTraits
     letters_per_s: float | None
     end_db: float | None = None
     splice_p: float | None = None
+    long_pause: bool | None = None
+    quiet_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ class LevelAudio:
     """The figures of a level of ``answers`` that could be measured. p-values are None where nothing was tested.
 
     ``cut``: answers that stop at full level. ``others``: answers in another voice (0 unless ``other_p`` is below the
-    limit). ``suspects``: request ids by proven finding. ``not_held``: checks of single answers that claim nothing
+    limit). ``pausing``: answers that pause for longer than their text asks for; ``quiet_share``: of their audio, the
+    median. ``suspects``: request ids by proven finding. ``not_held``: checks of single answers that claim nothing
     here, and how many answers show that the voice itself does what they look for.
     """
 
@@ -83,6 +88,9 @@ class LevelAudio:
     splice_p: float | None = None
     others: int = 0
     other_p: float | None = None
+    pausing: int = 0
+    pause_p: float | None = None
+    quiet_share: float | None = None
     wrong_rate: WrongRate | None = None
     suspects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     not_held: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +118,10 @@ def level_audio(
     cut_p = at_least_p(len(cut), len(clips), CUT_SHARE)
     judged = {name: clip.splice_p for name, clip in clips.items() if clip.splice_p is not None}
     splice_p = level_splice_p(sorted(set(judged.values()))) if judged else None  # equal samples count once
+    rested = {name: clip for name, clip in clips.items() if clip.long_pause is not None}
+    pausing = tuple(name for name, clip in rested.items() if clip.long_pause)
+    pause_p = at_least_p(len(pausing), len(rested), PAUSING_SHARE) if rested else None
+    quiet = [clip.quiet_share for clip in rested.values() if clip.quiet_share is not None]
     other_p, others = other_voices(clips, own_references) if one_voice else (None, ())
     spliced = splice_p is not None and splice_p <= LEVEL_P
     suspects = {
@@ -118,6 +130,7 @@ def level_audio(
             name for name in sorted(judged, key=judged.__getitem__) if spliced and judged[name] <= SUSPECT_P
         ),
         "other_voice": others,
+        "long_pauses": pausing if pause_p is not None and pause_p <= LEVEL_P else (),
     }
     return LevelAudio(
         answers=len(clips),
@@ -127,6 +140,9 @@ def level_audio(
         splice_p=splice_p,
         others=len(others),
         other_p=other_p,
+        pausing=len(pausing),
+        pause_p=pause_p,
+        quiet_share=float(np.median(quiet)) if quiet else None,
         wrong_rate=wrong_rate(list(clips.values()), references, sample_rate_hz) if sample_rate_hz else None,
         suspects={name: found for name, found in suspects.items() if found},
         not_held=dict(not_held or {}),
