@@ -12,6 +12,8 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+from omni_bench.foreign_text import shorten as shorten
+
 
 class OmniBenchError(Exception):
     """Root of the tree. ``exit_code`` is what the process exits with."""
@@ -59,14 +61,6 @@ class CheckpointError(OmniBenchError):
 
 class EngineError(OmniBenchError):
     """The reference engine cannot take or finish a request."""
-
-
-# ---- Foreign text, shortened for messages and tables ----
-
-
-def shorten(text: str, limit: int) -> str:
-    """``text`` cut to at most ``limit`` characters; three dots at the end say that it was cut."""
-    return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."[:limit]
 
 
 EXIT_OK = 0

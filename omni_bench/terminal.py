@@ -1,4 +1,4 @@
-"""What is printed for people: foreign text shows its control characters and cannot use them."""
+"""What is printed for people: foreign text shows its control characters and cannot use them, nor begin a line."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from omni_bench.foreign_text import visible
+from omni_bench.foreign_text import one_line, visible
 
 MAX_MESSAGE = 8000
 """Characters of an error message; what a person reads of one is far less."""
 _END = 1000
 
 
-def say(text: object = "", *, file: TextIO | None = None, end: str = "\n") -> None:
-    """Print ``text`` to stdout, or to ``file``, at once."""
-    print(visible(str(text)), file=file, end=end, flush=True)
+def say(text: object = "", *, file: TextIO | None = None) -> None:
+    """Print one line to stdout, or to ``file``, at once: line breaks in ``text`` are a stranger's, so they go."""
+    print(one_line(text), file=file, flush=True)
+
+
+def say_page(text: str) -> None:
+    """Print a page of many lines to stdout, which was made of foreign text that is safe in it already."""
+    print(visible(text.removesuffix("\n")), flush=True)
 
 
 def say_json(document: Any) -> None:
     """Print what ``--json`` asks for, and nothing else, to stdout. ``document``: of plain types, without NaN."""
-    say(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+    say_page(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
 
 
 def say_entry(label: str, text: str, *, colour: str | None = None) -> None:
@@ -84,8 +89,12 @@ def say_aside(text: str) -> None:
 
 
 def say_error(message: str) -> None:
-    """One ``omni-bench: error: ...`` on stderr; the middle of a very long one is left out, and that is said."""
+    """One ``omni-bench: error: ...`` on stderr; the middle of a very long one is left out, and that is said.
+
+    Its further lines are indented, so that none is taken for another message.
+    """
     cut = len(message) - MAX_MESSAGE
     if cut > 0:
         message = f"{message[: MAX_MESSAGE - _END]} [... {cut} characters are left out here ...] {message[-_END:]}"
-    print(_in_lines(visible(f"omni-bench: error: {message}"), sys.stderr, "  "), file=sys.stderr, flush=True)
+    message = re.sub(r"\n(?!  )", "\n  ", f"omni-bench: error: {message}".rstrip("\n"))
+    print(_in_lines(visible(message), sys.stderr, "  "), file=sys.stderr, flush=True)

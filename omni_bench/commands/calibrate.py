@@ -31,10 +31,13 @@ def calibrate_command(overrides: Sequence[str] = (), *, as_json: bool = False) -
         found = calibrate(levels, config.client, config.load.workers, lambda one: say_aside(_row(one)))
         say_json([asdict(one) for one in found])
         return EXIT_OK
-    say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.\n")
+    say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.")
+    say()
     say(COLUMNS)
     calibrate(levels, config.client, config.load.workers, lambda one: say(_row(one)))
-    say(f"\nRuns on this machine print it beside TTFP. Kept in:\n{calibration_file()}")
+    say()
+    say("Runs on this machine print it beside TTFP. Kept in:")
+    say(calibration_file())
     return EXIT_OK
 
 

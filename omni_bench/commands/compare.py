@@ -19,7 +19,7 @@ from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import from_here
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say, say_aside, say_json
+from omni_bench.terminal import say, say_aside, say_json, say_page
 
 MARKDOWN_NAME, PULL_REQUEST_NAME, JSON_NAME, CSV_NAME = "compare.md", "pull_request.md", "compare.json", "compare.csv"
 PAGE_NAME, PLOTS_NAME = "report.html", "plots"
@@ -69,7 +69,7 @@ def show_comparison(
         say_json(to_document(comparison))
     elif for_pr:
         drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
-        say(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles), end="")
+        say_page(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles))
     else:
         print_comparison(comparison, runs_in)
         if all(profiles):
@@ -77,7 +77,8 @@ def show_comparison(
         if folder is not None:
             places = {"written:": MARKDOWN_NAME, "to paste into a pull request:": PULL_REQUEST_NAME}
             for what, name in {**places, "to look at and to listen to:": PAGE_NAME}.items():
-                say(f"{what}\n{from_here(folder.absolute() / name)}")
+                say(what)
+                say(from_here(folder.absolute() / name))
 
 
 def write_comparison(

@@ -47,9 +47,11 @@ def doctor_command(overrides: Sequence[str] = (), *, as_json: bool = False) -> i
     if as_json:
         say_json({"can_run": not problems, "findings": [asdict(finding) for finding in findings]})
     elif problems:
-        say(f"\n{what} cannot run here: {', '.join(problems)}.")
+        say()
+        say(f"{what} cannot run here: {', '.join(problems)}.")
     else:
-        say(f"\n{what} can run here.")
+        say()
+        say(f"{what} can run here.")
     return EXIT_INFRASTRUCTURE if problems else EXIT_OK
 
 

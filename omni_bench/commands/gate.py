@@ -153,7 +153,8 @@ def _print(result: GateResult, folder: Path) -> None:
     console.print(Text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome]), soft_wrap=True)
     for step in result.next_steps:
         console.print(f"  next: {step_text(step)}", markup=False, soft_wrap=True)
-    console.print(f"gate:\n{from_here(folder.absolute() / MARKDOWN_NAME)}", markup=False, soft_wrap=True)
+    for line in ("gate:", from_here(folder.absolute() / MARKDOWN_NAME)):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _print_table(console: Console, result: GateResult) -> None:

@@ -13,7 +13,7 @@ from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.report.roofline import Measured, of_run, render, roofline
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.terminal import say, say_aside, say_json
+from omni_bench.terminal import say, say_aside, say_json, say_page
 
 if TYPE_CHECKING:
     import torch
@@ -111,13 +111,15 @@ def roofline_command(
     if as_json:
         say_json(found.to_json())
     else:
-        say(render(found))
+        say_page(render(found))
     tell = say_aside if as_json else say
     if doubt is not None:
-        tell(f"\n{doubt}")
+        tell("")
+        tell(doubt)
     if busy is not None and busy >= BUSY_SHARE:
+        tell("")
         tell(
-            f"\nThe device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
+            f"The device was busy: {busy:.0%} of it was in use by others just before it was measured, so the limits "
             "are probably too low."
         )
     if folder is not None:

@@ -96,4 +96,5 @@ def _print(result: SelftestResult, folder: Path) -> None:
     console.print(table)
     console.print(clean_line(result), markup=False, soft_wrap=True)
     report = from_here(folder.absolute() / MARKDOWN_NAME)
-    console.print(f"{result.duration_s:.0f} s; report:\n{report}", markup=False, soft_wrap=True)
+    console.print(f"{result.duration_s:.0f} s; report:", markup=False, soft_wrap=True)
+    console.print(report, markup=False, soft_wrap=True)

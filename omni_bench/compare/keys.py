@@ -12,6 +12,7 @@ from typing import Any
 
 from omni_bench.compare.views import RunView
 from omni_bench.errors import ComparabilityError
+from omni_bench.foreign_text import one_line, stated
 from omni_bench.records.config import (
     RATE_SEARCH,
     AsrConfig,
@@ -86,8 +87,9 @@ def settings_of(run: Mapping[str, Any]) -> dict[str, Any]:
     health = target["description"].get("health")
     if isinstance(health, Mapping):
         # The reference server's own settings are in the configuration already; its weights are not.
-        stated = ("checkpoint_sha256",) if target["kind"] == "reference" else sorted(health)
-        scalars = {name: health.get(name) for name in stated if name not in _HEALTH_VOLATILE}
+        health = stated(dict(health))
+        told = ("checkpoint_sha256",) if target["kind"] == "reference" else sorted(health)
+        scalars = {name: health.get(name) for name in told if name not in _HEALTH_VOLATILE}
         found |= {
             f"server.{name}": value
             for name, value in scalars.items()
@@ -161,10 +163,10 @@ def differences_of_all(before: Sequence[Mapping[str, Any]], after: Sequence[Mapp
 
 
 def shown(value: Any) -> str:
-    """A value as it is written in messages and tables: text as it is, a hash by its first digits, all else as JSON."""
+    """A value as it is written in messages and tables, in one line: a hash by its first digits, no text as JSON."""
     if not isinstance(value, str):
-        return _plain(value)
-    return value[:12] if _HASH.fullmatch(value) else value
+        return one_line(_plain(value))
+    return value[:12] if _HASH.fullmatch(value) else one_line(value)
 
 
 def _plain(value: Any) -> str:

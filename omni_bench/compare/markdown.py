@@ -23,7 +23,7 @@ from omni_bench.compare.rows import (
 from omni_bench.compare.stats.looks import Look
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, TAIL_LOSS_LIMIT, TAIL_MIN_CHANGE, PrimaryVerdict
 from omni_bench.errors import shorten
-from omni_bench.foreign_text import code_block, code_span, escape_markdown
+from omni_bench.foreign_text import code_block, code_span, escape_markdown, page_of
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels, short_title
 from omni_bench.records.profile import RunProfile
@@ -33,8 +33,7 @@ from omni_bench.report.table import markdown_table
 
 MAX_LISTED = 12
 MAX_VALUE, MAX_HEARD, MAX_COMMAND = 200, 240, 100
-MAX_PULL_REQUEST = 65_536
-"""Characters of a comment or description on GitHub."""
+MAX_FILE_CHARS = 1_000_000
 Profiles = tuple[RunProfile | None, RunProfile | None]
 
 
@@ -47,7 +46,8 @@ def render_comparison(
     """The page. ``plots``: paths of images relative to it; ``command``: what made it, to repeat; ``profiles``: of
     before and after."""
     images = "\n\n".join(f"![{PurePath(path).stem}]({path})" for path in plots)
-    return _joined([*_glance(comparison), images, *_folded(comparison, command, profiles)])
+    parts = [*_glance(comparison), images, *_folded(comparison, command, profiles)]
+    return page_of(parts, "Some of it is left out here, as it is too long; compare.json has it.", MAX_FILE_CHARS)
 
 
 def render_for_pull_request(
@@ -58,20 +58,8 @@ def render_for_pull_request(
     ``plots``: paths of the PNG files that a person can drag into the comment.
     """
     dragged = f"<!-- drag these files in here: {' '.join(_comment(path) for path in plots)} -->" if plots else ""
-    parts = [part for part in (*_glance(comparison), dragged) if part]
-    folded = _folded(comparison, command, profiles)
-    left_out = "The details are left out here, as they are too long for GitHub; compare.md has them."
-    room = MAX_PULL_REQUEST - len(left_out) - 4
-    kept: list[str] = []
-    for part in folded:
-        if len(_joined([*parts, *kept, part])) <= room:
-            kept.append(part)
-    text = _joined([*parts, *kept, *([left_out] if len(kept) < len(folded) else [])])
-    return text if len(text) <= MAX_PULL_REQUEST else text[: MAX_PULL_REQUEST - 5] + "\n...\n"
-
-
-def _joined(parts: Sequence[str | None]) -> str:
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts = [*_glance(comparison), dragged, *_folded(comparison, command, profiles)]
+    return page_of(parts, "Details are left out here, as they are too long for GitHub; compare.md has them.")
 
 
 def _comment(path: str) -> str:

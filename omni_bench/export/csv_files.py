@@ -8,17 +8,18 @@ import pandas as pd
 
 from omni_bench.export.columns import TEXT
 from omni_bench.export.frames import HistoryFrames, RunFrames, named
+from omni_bench.foreign_text import inert
 from omni_bench.records.files import write_atomically
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t")
 """What a spreadsheet takes for the beginning of a formula (OWASP, "CSV Injection")."""
 
 
 def write_csv(frames: RunFrames | HistoryFrames, folder: Path) -> list[Path]:
     """Write NAME.csv for every frame; their paths. Missing is empty.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe before it: texts come from data sets, servers
-    and judges. The frames themselves have them as they are. Raises StoreError.
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, and control characters are escapes:
+    texts come from data sets, servers and judges. The frames themselves have them as they are. Raises StoreError.
     """
     paths = []
     for name, frame in named(frames).items():
@@ -30,6 +31,10 @@ def write_csv(frames: RunFrames | HistoryFrames, folder: Path) -> list[Path]:
 
 
 def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
-    texts = {name: column for name, column in frame.items() if column.dtype == TEXT}
+    texts = {
+        name: column.map(inert, na_action="ignore").astype(TEXT)
+        for name, column in frame.items()
+        if column.dtype == TEXT
+    }
     risky = {name: column.str.startswith(FORMULA).fillna(False) for name, column in texts.items()}
     return frame.assign(**{name: texts[name].mask(risky[name], "'" + texts[name]) for name in texts})

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import shorten
-from omni_bench.foreign_text import visible
+from omni_bench.foreign_text import one_field, one_line, visible
 from omni_bench.records.invalid_reason import reasons_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.audio import not_held_lines
@@ -31,6 +31,7 @@ from omni_bench.report.utterances import by_damage, score_of
 class TerminalConsole(Console):
     """Rich's console without colouring of its own; text that it prints cannot command the terminal.
 
+    A text is one line, however many are in it, and so is a cell and a title; none is longer than there is room for.
     ``plain_width``: columns into a file or a pipe, where rich would squeeze a table into 80; None leaves that to rich.
     """
 
@@ -39,14 +40,25 @@ class TerminalConsole(Console):
             options["width"] = plain_width
         super().__init__(highlight=False, **options)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does, but texts in one line each."""
+        super().print(*map(_in_one_line, objects), **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The pieces of text as rich makes them, each :func:`visible`; cells are before their width is measured."""
-        for column in renderable.columns if isinstance(renderable, Table) else ():
-            for cell in (column.header, *column.cells):
-                if isinstance(cell, Text):
-                    cell.plain = visible(cell.plain)
+        if isinstance(renderable, Table):
+            for cell in (renderable.title, *(cell for one in renderable.columns for cell in (one.header, *one.cells))):
+                _in_one_line(cell)
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+
+def _in_one_line(printed: Any) -> Any:
+    if isinstance(printed, str):
+        return one_line(printed)
+    if isinstance(printed, Text) and (line := one_line(printed.plain)) != printed.plain:
+        printed.plain = line
+    return printed
 
 
 FULL_WIDTH = 140
@@ -58,7 +70,7 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
 
     ``width``: columns of the terminal. A narrow one gets fewer figures; the report has them all.
     """
-    title = f"{run['scenario']}: {target_name(run)} on {hardware_name(run)}"
+    title = f"{one_field(run['scenario'])}: {target_name(run)} on {hardware_name(run)}"
     narrow = width < FULL_WIDTH
     table = Table(
         title=Text(title, style="bold"),
@@ -95,7 +107,7 @@ def notes(run: Mapping[str, Any]) -> list[str]:
         own_error_line(run),
         voices_line(run) if judge.get("speaker_encoder") else None,
     ]
-    return [line for line in lines if line]
+    return [one_line(line, MAX_NOTE) for line in lines if line]
 
 
 def verdict_lines(run: Mapping[str, Any]) -> list[str]:
@@ -103,7 +115,7 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
     if run["valid"]:
         return []
     reasons = reasons_of(run)
-    lines = ["This run makes no performance claim:", *(f"  - {reason}" for reason in reasons)]
+    lines = ["This run makes no performance claim:", *(one_line(f"  - {reason}", MAX_NOTE) for reason in reasons)]
     return [*lines, *(f"  next: {step}" for step in next_steps_of(run))]
 
 
@@ -130,6 +142,7 @@ def from_here(path: Path) -> str:
 
 PLAIN_WIDTH = 150
 WORST_UTTERANCES = 3
+MAX_NOTE = 500
 MAX_WORDS = 100  # characters of a text
 
 

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from omni_bench.foreign_text import one_field
 from omni_bench.load.clients.openai_chat_audio import AUDIO, TEXT
 from omni_bench.metrics.metric import Metric
+from omni_bench.targets.reference import injected_fault
 
 UNKNOWN_CPU = "CPU (model unknown)"
 NA = "n/a"
@@ -114,17 +116,18 @@ def pair(first: str, second: str) -> str:
 
 
 def server_says(run: Mapping[str, Any], name: str) -> str | None:
-    """A text that the server's /health stated under ``name``; None if it did not, or not as text."""
+    """A text that the server's /health stated under ``name``, in one short line; None if it did not, or not as text."""
     health = run["provenance"]["target"]["description"].get("health")
     value = health.get(name) if isinstance(health, Mapping) else None
-    return value if isinstance(value, str) and value else None
+    return one_field(value) if isinstance(value, str) and value else None
 
 
 def target_name(run: Mapping[str, Any]) -> str:
     """What was measured, in a few words: kind, and the model that the server names."""
     target = run["provenance"]["target"]
     model = server_says(run, "model") or (run["provenance"]["config"].get("client") or {}).get("model")
-    return f"{target['kind']} ({model})" if isinstance(model, str) and model else target["kind"]
+    kind = one_field(target["kind"])
+    return f"{kind} ({one_field(model)})" if isinstance(model, str) and model else kind
 
 
 def hardware_name(run: Mapping[str, Any]) -> str:
@@ -141,24 +144,33 @@ def hardware_name(run: Mapping[str, Any]) -> str:
     if target["kind"] == "external":
         return UNKNOWN_CPU if device_name == "cpu" else "unknown hardware"
     if hardware["gpus"] and device_name != "cpu" and not (device or "").startswith("cpu"):
-        return hardware["gpus"][0]["name"]
+        return one_field(hardware["gpus"][0]["name"])
     return cpu_name(hardware["cpu"], hardware["cpu_cores"])
 
 
 def cpu_name(model: str | None, cores: int | None) -> str:
     """What stands for a CPU and the cores that this process may use of it."""
-    return f"{model or UNKNOWN_CPU}{f', {cores} cores' if cores else ''}"
+    return f"{one_field(model or UNKNOWN_CPU)}{f', {cores} cores' if cores else ''}"
 
 
 def injected_faults(run: Mapping[str, Any]) -> list[str]:
     """The faults that were switched on for this run, in the server or at the wire; [] if it was left alone."""
-    faults = []
-    if (inside := server_says(run, "fault")) is not None:
-        faults.append(f"reference.fault={inside}")
-    wire = run["provenance"]["target"]["description"].get("chaos")
+    faults, target = [], run["provenance"]["target"]
+    if (inside := injected_fault(target["kind"], target["description"].get("health"))) is not None:
+        faults.append(f"reference.fault={one_field(inside)}")
+    wire = target["description"].get("chaos")
     if isinstance(wire, Mapping) and wire.get("name"):
-        faults.append(f"target.chaos={wire['name']}")
+        faults.append(f"target.chaos={one_field(wire['name'])}")
     return faults
+
+
+def stated_fault(run: Mapping[str, Any]) -> str | None:
+    """What a server that is not ours says of a fault of its own; None if it says nothing of the kind."""
+    target = run["provenance"]["target"]
+    if injected_fault(target["kind"], target["description"].get("health")) is not None:
+        return None
+    said = server_says(run, "fault")
+    return None if said is None else f"the server says: fault {said}"
 
 
 def prompt_counts(prompts: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.accuracy.signal.audio_faults import FAULTS
-from omni_bench.foreign_text import escape_markdown
+from omni_bench.foreign_text import escape_markdown, one_field, page_of
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
 from omni_bench.records.invalid_reason import own_reasons, reasons_of
@@ -51,6 +51,7 @@ REJECTED_REQUESTS = 20
 OVERVIEW = "overview.png"
 EVIDENCE = "wer_evidence.md"
 WORST = "Worst utterances"
+LEFT_OUT = "Some of it is left out here, as it is too long for a pull request; report.html has it."
 
 
 def render_report(
@@ -66,7 +67,8 @@ def render_report(
 
     ``run``: run.json, valid by its schema. ``utterances``, ``requests``, ``parity`` and ``cross_talk``: lines of
     utterances.jsonl, requests.jsonl, parity.jsonl and cross_talk.jsonl. ``plots``: paths of images relative to
-    the report; the overview is shown, the others linked. Raises StoreError for a line of utterances that lacks a field.
+    the report; the overview is shown, the others linked. No longer than a pull request takes. Raises StoreError for a
+    line of utterances that lacks a field.
     """
     sections = report_sections(run, utterances, requests, plots, parity, cross_talk, profile)
     parts = [
@@ -80,7 +82,7 @@ def render_report(
         _images(plots),
         *(f"## {title}\n\n{body}" for title, body in sections.items()),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return page_of(parts, LEFT_OUT)
 
 
 def report_sections(
@@ -341,11 +343,11 @@ def _with_commit(name: str, source: Mapping[str, Any]) -> str:
     words = [name]
     version = source.get("version")
     if version and version != name:
-        words.append(version)
+        words.append(one_field(version))
     if source.get("commit"):
         words.append(f"commit {source['commit'][:12]}" + (" with uncommitted changes" if source.get("dirty") else ""))
     return ", ".join(words)
 
 
 def _short(sha256: str | None) -> str:
-    return f"sha256 {sha256[:12]}" if sha256 else f"sha256 {NA}"
+    return f"sha256 {escape_markdown(sha256[:12])}" if sha256 else f"sha256 {NA}"

@@ -7,21 +7,22 @@ from typing import Any
 
 from tabulate import tabulate
 
-from omni_bench.foreign_text import escape_markdown
+from omni_bench.foreign_text import code_span, escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import level_of, level_or_none, level_text, short_title
-from omni_bench.report.format import NA, milliseconds, number, signed
+from omni_bench.report.format import NA, milliseconds, number, signed, stated_fault
 from omni_bench.report.table import level_header, markdown_table
 
-MAX_ROWS = 40
+MAX_ROWS, MAX_WARNINGS = 40, 12
 _HEADERS = ("series", "increase or count", "mean", "before", "after")
 
 
 def server_warnings(run: Mapping[str, Any]) -> list[str]:
-    """What a reader of the figures must know of the server; [] of a run that was not probed."""
+    """What a reader of the figures must know of the server: what the probe found, and what it says of itself."""
     found = run["provenance"]["target"].get("conformance")
     warnings = found.get("warnings") if isinstance(found, Mapping) else None
-    return [str(one) for one in warnings] if isinstance(warnings, list) else []
+    said = stated_fault(run)
+    return [*([said] if said else []), *(map(str, warnings) if isinstance(warnings, list) else ())][:MAX_WARNINGS]
 
 
 def server_warning_lines(run: Mapping[str, Any]) -> str | None:
@@ -43,7 +44,7 @@ def accounts_section(run: Mapping[str, Any]) -> str | None:
         name = f"{metric.short} ({metric.unit})" if metric.unit else metric.short
         cells = [f"{number(server)} ({one['server_count']})", f"{number(ours)} ({one['client_count']})"]
         difference = signed(None if ours is None else ours - server, 1 if metric.unit == "ms" else 3)
-        rows.append([level_text(one, NA), name, _code(one["series"]), *cells, difference])
+        rows.append([level_text(one, NA), name, code_span(one["series"]), *cells, difference])
     if not rows:
         return None
     table = markdown_table((level_header(run), "figure", "the server's", "server", "ours", "ours − server's"), rows)
@@ -122,12 +123,7 @@ def _row(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
     cells = (moved, entry.get("mean"), entry.get("before"), entry.get("after"))
     kinds = ("increase" in entry or "count" in entry, "mean" in entry, "before" in entry, "after" in entry)
     shown = (_number(cell) if there else "" for cell, there in zip(cells, kinds, strict=True))
-    return (_code(name), *shown)
-
-
-def _code(name: str) -> str:
-    line = "".join(char if char.isprintable() else " " for char in name)  # a line break would end the table
-    return f"`{line.replace('|', '¦').replace('`', '')}`"
+    return (code_span(name), *shown)
 
 
 def _number(value: object) -> str:

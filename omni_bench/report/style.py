@@ -6,6 +6,7 @@ Matplotlib's settings are those of :func:`look` while a picture is made, whateve
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,8 +26,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, IdentityTransform
 
-from omni_bench.errors import shorten
-from omni_bench.foreign_text import visible
+from omni_bench.foreign_text import inert, one_line
 from omni_bench.records.files import write_atomically
 
 # Colours of Okabe and Ito (Color Universal Design, 2008), which people with colour blindness can tell apart.
@@ -92,7 +92,8 @@ class Band(Enum):
 @contextmanager
 def look() -> Iterator[None]:
     """The settings of matplotlib for what is drawn and saved inside."""
-    with style.context(["default", _RC]):
+    with style.context(["default", _RC]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # no font has every character of a stranger's name
         yield
 
 
@@ -107,6 +108,8 @@ def dress(
 
     Text is wrapped to the width of the figure, which becomes as much higher. Nothing may be added to it after this.
     """
+    for text in figure.findobj(Text):  # of panels, axes and legends; its own texts go through one_line
+        text.set_text(inert(text.get_text()))
     figure.set_canvas(FigureCanvasAgg(figure))
     head = [_block(figure, title, 12.0, INK, weight="bold")]
     head += [_block(figure, text, 9.5, band.value[1], weight="bold") for band, text in bands]
@@ -191,7 +194,7 @@ def remove_figure(path: Path) -> None:
 
 def _block(figure: Figure, text: str, size: float, colour: str, **look: str) -> Text:
     """``text`` at the left edge, in as many lines as the width of the figure needs."""
-    words = shorten(visible(text), MAX_TEXT)
+    words = one_line(text, MAX_TEXT)
     made = figure.text(_MARGIN_IN / figure.get_figwidth(), 0, words, fontsize=size, color=colour, va="top", **look)
     made.set_in_layout(False)
     room = (figure.get_figwidth() - 2 * _MARGIN_IN) * figure.dpi

@@ -8,7 +8,7 @@ from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, alignment
 from omni_bench.errors import shorten
-from omni_bench.foreign_text import escape_markdown
+from omni_bench.foreign_text import MAX_LINE_CHARS, escape_markdown
 from omni_bench.records.convert import structure
 from omni_bench.records.level import level_text
 from omni_bench.report.format import NA, percent
@@ -66,8 +66,11 @@ def alignment_markdown(score: UtteranceScore) -> str:
 
     Words are escaped, so that the line can stand in a table cell.
     """
-    parts = []
+    parts, length = [], 0
     for kind, wanted, heard in alignment(score):
+        if length > MAX_LINE_CHARS:
+            parts.append("...")
+            break
         if kind == "equal":
             parts.append(_mark("", wanted))
         elif kind == "delete":
@@ -76,11 +79,12 @@ def alignment_markdown(score: UtteranceScore) -> str:
             parts.append(_mark("**", heard))
         else:
             parts.append(f"{_mark('~~', wanted)} → {_mark('**', heard)}")
+        length += len(parts[-1])
     return " ".join(parts)
 
 
 def _mark(mark: str, words: str) -> str:
-    text = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", words)
+    text = escape_markdown(words)
     return f"{mark}{text}{mark}" if text else ""
 
 

@@ -35,6 +35,7 @@ from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.conformance import NOT_REPEATABLE, OBEYED, WITHOUT_EFFECT, Conformance, Framing, describe, warnings
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.probe import key_of
+from omni_bench.targets.reference import injected_fault
 
 SHORT = {"en": "Good morning.", "zh": "大家早上好。"}
 LONG = {"en": "Good morning to all of you, and welcome to this place.", "zh": "大家早上好，欢迎来到这里，请坐。"}
@@ -51,8 +52,7 @@ _HOPELESS = ("timeout", "content_type", "too_large", "cancelled")
 
 def injected(target: TargetConfig, info: TargetInfo) -> bool:
     """Whether a fault is injected on purpose: that is for the run itself to find, and some count requests."""
-    stated = info.health.get("fault") if isinstance(info.health, dict) else None
-    return target.chaos is not None or bool(stated)
+    return target.chaos is not None or injected_fault(info.kind, info.health) is not None
 
 
 def probe_server(config: RunConfig, prompt: Prompt, target: Target, info: TargetInfo) -> Conformance:

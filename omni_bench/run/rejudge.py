@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
@@ -138,6 +139,8 @@ def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequ
         config = OmegaConf.merge(stored, OmegaConf.from_dotlist(list(asr_overrides)))
     except OmegaConfBaseException as error:
         raise explain(error) from None
+    except YAMLError as error:
+        raise ConfigError(f"cannot read {' '.join(asr_overrides)!r}: {error}; put quotes around the value") from None
     assert isinstance(config, DictConfig)
     try:
         return to_run_config(config)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from omni_bench.foreign_text import one_field
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import RunConfig, TargetConfig
@@ -17,6 +18,7 @@ from omni_bench.run.probing import SETTLE_S, injected, probe_server
 from omni_bench.run.provenance import harness
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.probe import key_of
+from omni_bench.targets.reference import injected_fault
 from omni_bench.targets.server_metrics import Scrape, differences, observed, preemptions, scrape
 
 
@@ -44,6 +46,9 @@ class ServerFacts:
 
         ``prompts``: the last one, which is of the warm-up if there is any, lends its voice to the probe.
         """
+        said = info.health.get("fault") if isinstance(info.health, dict) else None
+        if isinstance(said, str) and said and injected_fault(info.kind, info.health) is None:
+            say(f"the server says: fault {one_field(said)}")
         if config.target.probe and injected(config.target, info):
             say("probe: left out, as a fault is injected on purpose")
         elif config.target.probe:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omni_bench.errors import OmniBenchError
+from omni_bench.foreign_text import stated
 from omni_bench.records.config import RunConfig, TargetConfig
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ class TargetInfo:
     """Facts about a running server for the provenance of a run.
 
     ``health`` and ``models`` are what ``/health`` and ``/v1/models`` answered, None where
-    the server has no such endpoint or did not answer in JSON. ``startup_s``: from launch
+    the server has no such endpoint or did not answer in JSON; of long answers :func:`~omni_bench.foreign_text.stated`
+    keeps the beginning. ``startup_s``: from launch
     (or first contact) until ready. ``chaos``: the fault of the wire that is injected before it,
     with ``upstream``, the server's own address; None if there is none.
     ``environment``: Python and package versions of the environment it was launched in, if that is not this one.
@@ -37,6 +39,10 @@ class TargetInfo:
     version: str | None = None
     commit: str | None = None
     stated_version: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("health", "models", "stated_version"):
+            object.__setattr__(self, name, stated(getattr(self, name)))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for run.json."""

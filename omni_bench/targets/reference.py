@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from omni_bench.targets.interpreter import Interpreter, ask_interpreter, interpr
 from omni_bench.targets.launch import device_env
 from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, url_of
 from omni_bench.targets.process import ServerProcess
+from reference_impl.faults.catalogue import FAULTS, slow_percent
 from reference_impl.settings import BUNDLED, ServerSettings
 
 PROBE_TIMEOUT_S = 2.0
@@ -92,6 +93,19 @@ class ReferenceTarget:
         """End the server and its children within ``stop_timeout_s``, by force if need be."""
         if self._process is not None:
             self._process.stop(self._config.stop_timeout_s)
+
+
+def injected_fault(kind: str, health: Any) -> str | None:
+    """The fault that a reference server says is injected into it; None of any other server, whatever it says.
+
+    ``kind``: of the target. One that was not launched here is known by its /health, which tells the hash of its
+    checkpoint and a fault of the catalogue.
+    """
+    fault = health.get("fault") if isinstance(health, Mapping) else None
+    if not isinstance(fault, str) or not fault or kind not in ("reference", "external"):
+        return None
+    is_ours = "checkpoint_sha256" in health and (fault in FAULTS or slow_percent(fault) is not None)
+    return fault if kind == "reference" or is_ours else None
 
 
 def server_command(

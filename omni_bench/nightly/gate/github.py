@@ -13,7 +13,10 @@ from omni_bench.nightly.gate.result import GateResult, Status
 from omni_bench.records.files import os_errors_as_store_errors
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-MAX_SUMMARY_CHARS = 250_000  # of one step; GitHub takes 1 MiB, and a character has up to 4 bytes
+MAX_STEP_BYTES = 1_000_000
+"""Of the summary of a step, which several gates may share: GitHub shows nothing of one above 1 MiB."""
+MAX_ANNOTATIONS = 50
+"""Of one gate; GitHub shows ten of a kind and step, the log all."""
 ACTIONS_VARIABLE = "GITHUB_ACTIONS"
 
 
@@ -33,7 +36,10 @@ def annotations(result: GateResult) -> list[str]:
             lines.append(annotation("warning", f"{str(one.status).lower()}, {one.name}", one.reason))
     if result.next_steps:
         lines.append(annotation("notice", "gate, what to do", "\n".join(map(step_text, result.next_steps))))
-    return lines + [annotation("warning", "gate", note) for note in result.notes]
+    lines += [annotation("warning", "gate", note) for note in result.notes]
+    more = len(lines) - MAX_ANNOTATIONS
+    rest = [annotation("warning", "gate", f"{more + 1} more are in gate.md")] if more > 0 else []
+    return [*lines[: MAX_ANNOTATIONS - len(rest)], *rest]
 
 
 def repository_address(environment: Mapping[str, str]) -> str:
@@ -43,12 +49,14 @@ def repository_address(environment: Mapping[str, str]) -> str:
 
 
 def append_summary(text: str, environment: Mapping[str, str]) -> None:
-    """Add to the step summary, if there is one. Raises StoreError."""
+    """Add a page to the step summary, if there is one, and as far as there is room in it. Raises StoreError."""
     name = environment.get(SUMMARY_VARIABLE)
     if name:
         path = Path(name)
-        with os_errors_as_store_errors("write", path), path.open("a", encoding="utf-8") as file:
-            file.write(bounded(text, MAX_SUMMARY_CHARS) + "\n")
+        with os_errors_as_store_errors("write", path), path.open("a", encoding="utf-8", errors="replace") as file:
+            room = (MAX_STEP_BYTES - file.tell()) // 4  # a character has up to 4 bytes
+            if room > 200:
+                file.write(bounded(text, room) + "\n")
 
 
 def in_actions(environment: Mapping[str, str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omni_bench.foreign_text import code_span, escape_markdown
+from omni_bench.foreign_text import code_span, escape_markdown, one_field, page_of
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
@@ -25,7 +25,7 @@ def gate_verdict_line(result: GateResult) -> str:
     """``REGRESSION (exit 1): qwen3_tts on NVIDIA H100, 34 valid nights before``."""
     run = result.run
     nights = f"{result.nights} valid night{'' if result.nights == 1 else 's'} before"
-    who = f"{run.scenario}, {run.target} on {run.hardware}, {nights}"
+    who = f"{one_field(run.scenario)}, {run.target} on {run.hardware}, {nights}"
     since = since_text(result.open_changes)
     return f"{result.outcome} (exit {result.exit_code}): {who}" + (f"; {since}" if since else "")
 
@@ -92,7 +92,7 @@ def render_gate(result: GateResult) -> str:
         "expected: geometric mean of the nights since the last change, and the 99.5 % prediction interval. Acute: "
         "outside of it and worse than 5 %, twice. Drift: a change point (E-divisive, p < 0.001) of 3 % or more.",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return page_of(parts, "Some of it is left out here, as it is too long; gate.json has it.")
 
 
 def _heading(result: GateResult) -> str:

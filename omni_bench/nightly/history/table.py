@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from omni_bench.foreign_text import one_field
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
@@ -46,14 +47,15 @@ def heading(runs: Sequence[StoredRun]) -> str:
     left_out = f", {invalid} of them invalid and left out" if invalid else ""
     advisory = f" ({newest.advisory})" if newest.advisory else ""
     nights = f"{_nights(len(runs))}{span}{left_out}"
-    return f"{newest.scenario}: {newest.target} on {newest.hardware}{advisory}; {nights}; series {newest.series}"
+    who = f"{one_field(newest.scenario)}: {newest.target} on {newest.hardware}"
+    return f"{who}{advisory}; {nights}; series {newest.series}"
 
 
 def baseline_line(baseline: Baseline | None) -> str:
     """Which baseline holds, and the runs that it comes from."""
     if baseline is None:
         return "baseline: none was set (omni-bench history baseline set RUN... --note WHY)"
-    note = f" ({baseline.note})" if baseline.note else ""
+    note = f" ({one_field(baseline.note)})" if baseline.note else ""
     sources = ", ".join(f"{run.started_utc or 'undated'} {run.source} [{run.run_id[:12]}]" for run in baseline.runs)
     return f"baseline set {baseline.set_utc}{note} from {sources}"
 

@@ -18,13 +18,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from omni_bench.foreign_text import inert
+
 _HERE = Path(__file__).parent
 
 
 def render_page(template: Path, context: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     """The page that ``template`` (beside it or here: base.html) makes of ``context``.
 
-    ``data``: what page.js reads, JSON values. No text of either can become markup or script.
+    ``data``: what page.js reads, JSON values. No text of either can become markup or script, and no control character
+    of either is left, for those who look at the file with other programs.
     """
     environment = Environment(
         loader=FileSystemLoader([template.parent, _HERE]),
@@ -35,7 +38,7 @@ def render_page(template: Path, context: Mapping[str, Any], data: Mapping[str, A
     )
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return environment.get_template(template.name).render(
+    page = environment.get_template(template.name).render(
         **context,
         data=script_json(data),
         script=Markup(script),
@@ -43,6 +46,7 @@ def render_page(template: Path, context: Mapping[str, Any], data: Mapping[str, A
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "media-src data: 'self' file:; img-src data:; base-uri 'none'; form-action 'none'",
     )
+    return inert(page)
 
 
 def script_json(data: Mapping[str, Any]) -> Markup:

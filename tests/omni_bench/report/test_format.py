@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from omni_bench import foreign_text
 from omni_bench.report import format as fmt
 from omni_bench.report.format import NA
+from omni_bench.report.server import server_warnings
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,12 @@ def test_injected_faults_are_named_wherever_they_were_switched_on():
     faulty = runs.make_run((1,), provenance=runs.make_provenance(health={**runs.CPU_HEALTH, "fault": "graph_rng"}))
     faulty["provenance"]["target"]["description"]["chaos"] = {"name": "cut"}
     assert fmt.injected_faults(faulty) == ["reference.fault=graph_rng", "target.chaos=cut"]
+    said = {"fault": "graph_rng\n# H1"}
+    stranger = runs.make_run((1,), provenance=runs.make_provenance(kind="external", health=said))
+    assert fmt.injected_faults(stranger) == [] and server_warnings(stranger) == [
+        "the server says: fault graph_rng # H1"
+    ]
+    assert fmt.stated_fault(faulty) is None and fmt.stated_fault(clean) is None
 
 
 @pytest.mark.parametrize(("value", "shown"), [(0.034, "0.034"), (1e-4, "0.00010"), (3e-15, "< 0.0001"), (None, NA)])

@@ -25,7 +25,7 @@ FOUND = {
 
 
 def run_with(**target):
-    return {"provenance": {"target": target}}
+    return {"provenance": {"target": {"kind": "external", "description": {}, **target}}}
 
 
 def test_a_run_that_was_not_probed_says_nothing():
@@ -60,7 +60,7 @@ def test_what_moved_in_its_metrics(entry, row):
     metrics = {"problem": None, "series": {name: entry}, "left_out": 0}
     text = server_section(run_with(server_metrics=metrics))
     cells = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
-    assert cells == ['`vllm:x{a="¦"}`', *row]
+    assert cells == ['`` vllm:x{a="¦`"} ``', *row]
 
 
 def test_a_long_table_is_cut_and_says_so():
@@ -86,7 +86,7 @@ def test_metrics_of_another_form_are_left_out_and_names_stay_in_their_row():
     series = {"a\n\n<script>": {"increase": "3", "mean": [1]}, "b": [1], "c": 7}
     text = server_section(run_with(server_metrics={"problem": None, "series": series}))
     assert [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")] == [
-        "`a  <script>`",
+        "`a <script>`",
         "n/a",
         "n/a",
         "",

@@ -245,17 +245,27 @@ def test_models_that_lack_the_configured_one_are_warned_of(serve):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "health", "expected"),
+    ("overrides", "kind", "health", "expected"),
     [
-        ([], None, False),
-        ([], {"status": "ok", "fault": None}, False),
-        ([], {"fault": "wrong_text"}, True),
-        (["target.chaos=cut"], None, True),
+        ([], "reference", None, False),
+        ([], "reference", {"status": "ok", "fault": None}, False),
+        ([], "reference", {"fault": "wrong_text"}, True),
+        (["target.chaos=cut"], "vllm_omni", None, True),
+        # a server that was started elsewhere is ours if it says what ours say, and no stranger's word counts
+        ([], "external", {"fault": "slow_12", "checkpoint_sha256": "ab"}, True),
+        ([], "external", {"fault": "graph_rng"}, False),
+        ([], "external", {"fault": "of some kind", "checkpoint_sha256": "ab"}, False),
+        ([], "vllm_omni", {"fault": "graph_rng", "checkpoint_sha256": "ab"}, False),
     ],
 )
-def test_a_fault_on_purpose(overrides, health, expected):
+def test_a_fault_on_purpose(overrides, kind, health, expected):
     config = compose(["scenario=smoke", *overrides])
-    assert injected(config.target, TargetInfo("reference", "", 0.0, None, health, None)) is expected
+    assert injected(config.target, TargetInfo(kind, "", 0.0, None, health, None)) is expected
+
+
+def test_a_list_of_models_that_was_cut_is_no_reason_to_warn(serve):
+    models = {"data": [{"id": f"m{number}"} for number in range(5000)]}
+    assert probe(serve(speech), models=models).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,5 @@ def test_allowed_parity_mismatches_and_injected_faults_warn():
     cases = check_integrity(made.night(1, mismatches=3, faults=("reference.fault=slow_8",)), None)
     assert not failed(cases) and not not_measured(cases)
     assert "reference.fault=slow_8" in cases[0].warnings[0] and "3 answers differ" in cases[1].warnings[0]
+    said = check_integrity(made.night(1, settings={"server.fault": "x\ny"}), None)
+    assert said[0].warnings == ("the server says: fault x y",)

@@ -82,7 +82,7 @@ def test_junit_of_a_broken_night_survives_any_text(broken):
     root, found = cases(broken)
     assert root[0].attrib["failures"] == "1" and root[0].attrib["errors"] == "0"
     failure = found["qwen3_tts.integrity/c = 1"].find("failure")
-    assert "<b>audio</b>\ufffd" in failure.get("message") and failure.get("type") == "invalid_audio"
+    assert r"<b>audio</b>\u0000" in failure.get("message") and failure.get("type") == "invalid_audio"
     assert failure.text.endswith(f"next: {Code.INVALID_AUDIO.next_step}")
     assert "reference.fault=x" in found["qwen3_tts.integrity/run"].find("system-out").text
 
