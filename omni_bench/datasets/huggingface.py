@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside
+from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, id_key, resolve_inside
 from omni_bench.errors import DatasetError, shorten
 from omni_bench.records.config import DatasetConfig
 from omni_bench.records.prompt import Prompt
@@ -196,13 +196,13 @@ def _checked_rows(
         is_blank = ref_text is None or (isinstance(ref_text, str) and not ref_text.strip())
         if problem is None and not is_blank:
             problem = bad_text(ref_text, "ref_text")
-        if problem is None and row_id.strip() in row_of_id:
-            problem = f"id {shorten(row_id, SHOWN_CHARS)!r} is already used in row {row_of_id[row_id.strip()]}"
+        if problem is None and id_key(row_id.strip()) in row_of_id:
+            problem = f"id {shorten(row_id, SHOWN_CHARS)!r} is already used in row {row_of_id[id_key(row_id.strip())]}"
         if problem is not None:
             problems.add(f"row {row}", problem)
             continue
         ids.append(row_id.strip())
-        row_of_id[row_id.strip()] = row
+        row_of_id[id_key(row_id.strip())] = row
     problems.raise_if_any()
     return ids, [text.strip() for text in texts], [(ref or "").strip() or None for ref in raw_refs]
 

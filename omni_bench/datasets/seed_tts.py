@@ -12,11 +12,19 @@ recording there.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, resolve_inside, source_of
+from omni_bench.datasets.source import (
+    SHOWN_CHARS,
+    PromptSource,
+    RowProblems,
+    bad_locale,
+    bad_text,
+    id_key,
+    resolve_inside,
+    source_of,
+)
 from omni_bench.errors import DatasetError, shorten
 from omni_bench.records.prompt import Prompt
 
@@ -25,7 +33,6 @@ MAX_META_BYTES = 64 * 1024 * 1024
 FIELDS = ("id", "ref_text", "wav", "text")
 DESIGN_FIELDS = (*FIELDS, "instructions")
 AUDIO_SUFFIXES = frozenset([".wav", ".flac", ".mp3", ".ogg", ".opus", ".aiff", ".aif", ".au", ".caf", ".m4a"])
-_LOCALE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,12 @@ def parse_meta(data: bytes, label: str, *, design: bool = False) -> list[MetaRow
         problem = next(
             (bad for name, value in given.items() if value is not None and (bad := bad_text(value, name))), None
         )
-        if problem is None and row.id in line_of_id:
-            problem = f"id {shorten(row.id, SHOWN_CHARS)!r} is already used on line {line_of_id[row.id]}"
+        if problem is None and id_key(row.id) in line_of_id:
+            problem = f"id {shorten(row.id, SHOWN_CHARS)!r} is already used on line {line_of_id[id_key(row.id)]}"
         if problem is not None:
             problems.add(f"line {number}", problem)
             continue
-        line_of_id[row.id] = number
+        line_of_id[id_key(row.id)] = number
         rows.append(row)
     marked = [row for row in rows if row.id.startswith("#")]
     if len(marked) < len(rows):  # are these ids, or rows that somebody took out?
@@ -153,8 +160,8 @@ def _list_of(root: Path, locale: str) -> Path:
     """The list of a locale below ``root``. Raises DatasetError if there is none, or several and no meta.lst."""
     if not root.is_dir():
         raise DatasetError(f"dataset.root: no file or folder {str(root)!r}; a folder must hold <locale>/{META_NAME}")
-    if not _LOCALE.fullmatch(locale):
-        raise DatasetError(f"dataset.locale {locale!r} is not a locale name; in {root} there is {_locales(root)}")
+    if (problem := bad_locale(locale)) is not None:
+        raise DatasetError(f"{problem}; in {root} there is {_locales(root)}")
     meta = root / locale / META_NAME
     try:
         if meta.is_file():

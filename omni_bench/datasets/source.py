@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,10 @@ from omni_bench.records.prompt import Prompt
 
 MAX_LISTED_ROWS = 10
 SHOWN_CHARS = 80  # of a value from a file, in a message
+
+_FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
+"""Without a picture, though Unicode counts them among letters and signs: fillers of Hangul, an empty Braille cell."""
+_JOINERS = "\u200c\u200d"  # of Persian and Indic words: the only invisible characters that an id may hold
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,45 @@ def bad_text(value: object, name: str) -> str | None:
     """Why ``value`` cannot be used as the field ``name`` ("id", "text"), or None if it can."""
     if not isinstance(value, str):
         return f"{name} is {type(value).__name__}, not text"
-    if all(unicodedata.category(char)[0] in "CZ" for char in value):  # spaces, zero width spaces, direction marks
-        return f"{name} is empty"
+    # Spaces, zero width spaces, direction marks, fillers, and marks with no letter to stand on
+    if all(unicodedata.category(char)[0] in "CZM" or char in _FILLERS for char in value):
+        return f"{name} is empty" + (f": {_code_points(value)} cannot be seen" if value.strip() else "")
+    unseen = next((char for char in value.strip() if _is_invisible(char)), None) if name == "id" else None
+    if unseen is not None:
+        return f"id {shorten(value, SHOWN_CHARS)!r} holds {_code_points(unseen)}, which cannot be seen"
     control = next((char for char in value if ord(char) < 32 or ord(char) == 127), None)
     if control is not None:
         return f"{name} holds the control character {control!r}"
     return None
+
+
+def id_key(row_id: str) -> str:
+    """The same for ids that look the same: composed (NFC), without joiners and variation selectors."""
+    return unicodedata.normalize("NFC", "".join(char for char in row_id if char not in _JOINERS and not _selects(char)))
+
+
+def _is_invisible(char: str) -> bool:
+    return char in _FILLERS or (unicodedata.category(char) == "Cf" and char not in _JOINERS)
+
+
+def _selects(char: str) -> bool:
+    """Whether it is a variation selector, which chooses a picture of the character before it."""
+    return "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+
+
+def _code_points(text: str) -> str:
+    shown = [f"U+{ord(char):04X}" for char in dict.fromkeys(text) if not char.isspace()]
+    return ", ".join(shown[:MAX_LISTED_ROWS])
+
+
+_LOCALE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def bad_locale(locale: str) -> str | None:
+    """Why ``dataset.locale`` cannot be used, or None if it can."""
+    if _LOCALE.fullmatch(locale):
+        return None
+    return (
+        f"dataset.locale={shorten(locale, SHOWN_CHARS)!r}: letters, digits, '-' and '_' only, such as en or zh-TW; "
+        "for a folder of another name set dataset.root to the list in it (…/meta.lst), and dataset.language"
+    )

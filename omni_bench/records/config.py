@@ -88,6 +88,11 @@ class DatasetConfig:
         """The language of the prompts: ``language``, else ``locale``."""
         return self.language or self.locale
 
+    @property
+    def spoken_key(self) -> str:
+        """The key that says it, for messages."""
+        return "dataset.language" if self.language else "dataset.locale"
+
 
 @dataclass
 class ClientConfig:

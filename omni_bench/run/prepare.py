@@ -18,7 +18,7 @@ from omni_bench.load.open_plan import OpenPlanner
 from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.ray_cluster import find_nodes
 from omni_bench.load.runner import check_api_key
-from omni_bench.records.config import RATE_SEARCH, RAY, OutputConfig, RunConfig
+from omni_bench.records.config import RATE_SEARCH, RAY, DatasetConfig, OutputConfig, RunConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
@@ -61,7 +61,7 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     size = size_load(config.load)
     prompts = load_prompts(config.dataset, size.prompts)
     if config.asr.kind != "none":
-        _check_written(prompts, config.dataset.spoken)
+        check_written(prompts, config.dataset)
     planner = None
     if config.load.kind == RATE_SEARCH:
         planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
@@ -87,13 +87,14 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     )
 
 
-def _check_written(prompts: Sequence[Prompt], language: str) -> None:
-    check_language(language)
+def check_written(prompts: Sequence[Prompt], dataset: DatasetConfig) -> None:
+    """Raise ConfigError for a language that the judge does not know, or that the prompts are not in."""
+    check_language(dataset.spoken, dataset.spoken_key)
     try:
-        check_scripts([prompt.text for prompt in prompts], language)
+        check_scripts([prompt.text for prompt in prompts], dataset.spoken)
     except AccuracyError as error:
         raise ConfigError(
-            f"dataset.language={language!r}: {error}; give the language that they are in (dataset.language, "
+            f"{dataset.spoken_key}={dataset.spoken!r}: {error}; give the language that they are in (dataset.language, "
             "dataset.locale), or asr=none to run without a judge"
         ) from None
 

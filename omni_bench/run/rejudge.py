@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from omni_bench.accuracy.asr.pool import transcribe
-from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
+from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, check_language
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
 from omni_bench.errors import ConfigError, OmniBenchError, StoreError
@@ -93,6 +93,7 @@ def judge_again(
             f"{lost[0].request_id}; make the run with output.save_audio=all to judge it again"
         )
     language = config.dataset.spoken
+    check_language(language, config.dataset.spoken_key)
     spec, transcriber = judge or (find_judge(config.asr, language, progress.say), transcribe)
     assert spec is not None
     prompts = prompts_again(config.dataset, run)

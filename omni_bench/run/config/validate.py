@@ -6,6 +6,7 @@ import math
 import re
 
 from omni_bench.accuracy.asr.settings import judge_settings
+from omni_bench.datasets.source import bad_locale
 from omni_bench.errors import ConfigError, choice
 from omni_bench.load.ray_cluster import check_address
 from omni_bench.records.config import (
@@ -89,8 +90,8 @@ def _dataset(dataset: DatasetConfig) -> None:
         )
     if dataset.kind == "huggingface" and not dataset.hf_id:
         raise ConfigError("dataset.hf_id is needed for dataset=huggingface: a hub id, or a local arrow or parquet path")
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.locale):
-        raise ConfigError(f"dataset.locale={dataset.locale!r}: the name of a folder below the root, such as en or zh")
+    if (problem := bad_locale(dataset.locale)) is not None:
+        raise ConfigError(problem)
     if dataset.language is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", dataset.language):
         raise ConfigError(f"dataset.language={dataset.language!r}: the name or code of a language, such as en or zh-TW")
     if dataset.design and dataset.kind not in ("seed_tts", "bundled"):

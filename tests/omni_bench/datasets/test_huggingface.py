@@ -118,6 +118,9 @@ def test_missing_column_lists_the_available_ones(tmp_path, columns, words):
         ({"id": ["a", None], "text": ["One.", "Two."]}, ["row 1", "id is NoneType"]),
         ({"id": ["a", "b"], "text": ["One.", " "]}, ["row 1", "text is empty"]),
         ({"id": ["a", "b"], "text": ["One.", "\u200b"]}, ["row 1", "text is empty"]),
+        ({"id": ["a", "b"], "text": ["One.", "\u3164"]}, ["row 1", "text is empty: U+3164"]),
+        ({"id": ["a", "\ufeffa"], "text": ["One.", "Two."]}, ["row 1", "U+FEFF"]),
+        ({"id": ["e\u0301", "\u00e9"], "text": ["One.", "Two."]}, ["row 1", "already used in row 0"]),
         ({"id": ["a", "b"], "text": [1.5, 2.5]}, ["row 0", "text is float"]),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omni_bench.datasets.seed_tts import MetaRow, parse_meta, read_seed_tts
+from omni_bench.datasets.source import bad_text, id_key
 from omni_bench.errors import DatasetError
 
 FIELD = (
     st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="|#\u2028\u2029"), max_size=30)
     .map(str.strip)
-    .filter(lambda text: any(unicodedata.category(one)[0] not in "CZ" for one in text))
+    .filter(lambda text: bad_text(text, "text") is None)
 )
 
 
@@ -90,6 +90,14 @@ def test_byte_order_mark_and_unicode_line_separators(tmp_path):
         ("|r||text", ["line 2", "id is empty"]),
         ("x|r|| ", ["line 2", "text is empty"]),
         ("x|r||\u200b \u00ad\ufeff", ["line 2", "text is empty"]),
+        *((f"x|r||{text}", ["line 2", "text is empty", "U+"]) for text in "\u3164\u115f\ufe0f\u0301\u2800"),
+        ("x|r||\u3164 \u0301", ["line 2", "text is empty: U+3164, U+0301 cannot be seen"]),
+        ("\ufeffx|r||text", ["line 2", "id", "U+FEFF"]),
+        ("o\u200bk|r||text", ["line 2", "id", "U+200B"]),
+        ("o\u3164k|r||text", ["line 2", "id", "U+3164"]),
+        ("ok\u200c|r||again", ["line 2", "already used on line 1"]),
+        ("ok\ufe0f|r||again", ["line 2", "already used on line 1"]),
+        ("e\u0301|r||a\n\u00e9|r||b", ["line 3", "already used on line 2"]),
         ("ok|r||again", ["line 2", "'ok'", "line 1"]),
         ("x|r|nowhere.wav|text", ["line 2", "no file 'nowhere.wav'"]),
         ("x|r|../outside.wav|text", ["line 2", "leaves the data folder"]),
@@ -214,9 +222,25 @@ def test_any_rows_never_crash(lines):
         assert "fuzz" in str(error)
 
 
-@given(st.lists(st.tuples(FIELD, FIELD, FIELD, FIELD), min_size=1, max_size=8, unique_by=lambda row: row[0]))
+@given(
+    st.lists(
+        st.tuples(FIELD.filter(lambda field: bad_text(field, "id") is None), FIELD, FIELD, FIELD),
+        min_size=1,
+        max_size=8,
+        unique_by=lambda row: id_key(row[0]),
+    )
+)
 @settings(max_examples=100)
 def test_round_trip(rows):
     data = "".join(f"{'|'.join(row)}\n" for row in rows).encode()
     parsed = parse_meta(data, "round trip")
     assert [(row.id, row.ref_text, row.wav, row.text) for row in parsed] == rows
+
+
+@pytest.mark.parametrize("locale", ["my-set 1", "en.v2", "../en", "_x", "é"])
+def test_a_folder_that_cannot_be_a_locale_is_reached_by_its_list(tmp_path, locale):
+    root = make_set(tmp_path, "a|One.\n")
+    (root / "en").rename(root / "en.v2")
+    with pytest.raises(DatasetError, match=r"letters, digits, '-' and '_' only.*dataset.root.*dataset.language.*en.v2"):
+        read_seed_tts(root, locale)
+    assert read_seed_tts(root / "en.v2/meta.lst", "en").ids == ("a",)

@@ -199,6 +199,9 @@ def test_texts_that_no_judge_can_compare_are_an_error_before_anything_is_launche
     config.asr.kind, config.dataset.language = "whisper", "hi"
     with pytest.raises(ConfigError, match=r"dataset.language='hi': .* texts are not written in the language 'hi'"):
         run(config, tmp_path / "run")
+    config.dataset.language = "klingon"
+    with pytest.raises(ConfigError, match=r"^dataset\.language='klingon'"):
+        run(config, tmp_path / "run")
     assert target.started == 0
 
 

@@ -166,14 +166,15 @@ def resolve_judge(
     raise AccuracyError(_no_judge_message(candidates, download_error)) from download_error
 
 
-def check_language(language: str) -> None:
-    """Raise ConfigError for a language that Whisper does not know."""
+def check_language(language: str, key: str = "dataset.locale") -> None:
+    """Raise ConfigError for a language that Whisper does not know. ``key``: what says it, for the message."""
     try:
         whisper_language(language)
     except AccuracyError as error:
         raise ConfigError(
-            f"dataset.locale={language!r}: {error}; where it is the name of a folder, dataset.language says the "
-            "language; asr=none runs without a judge"
+            f"{key}={language!r}: {error}; "
+            + ("where it is the name of a folder, dataset.language says the language; " * (key == "dataset.locale"))
+            + "asr=none runs without a judge"
         ) from None
 
 
