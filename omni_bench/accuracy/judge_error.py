@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench.accuracy.asr.clips import WHISPER_WINDOW_S, AsrClip, Transcript, clip_duration_s
+from omni_bench.accuracy.recordings import speech_of
 from omni_bench.accuracy.wer import score_corpus, score_utterance
 from omni_bench.errors import AccuracyError, shorten
 from omni_bench.records.prompt import Prompt
@@ -51,7 +52,7 @@ class References:
 
 
 def references_of(prompts: Iterable[Prompt]) -> References:
-    """The first 12 distinct recordings of ``prompts`` that have a text, can be read and fit Whisper's window."""
+    """The first 12 distinct recordings of ``prompts`` that have a text, are speech of it and fit Whisper's window."""
     found: dict[Path, Reference] = {}
     unheard: dict[Path, str] = {}
     for prompt in prompts:
@@ -60,7 +61,7 @@ def references_of(prompts: Iterable[Prompt]) -> References:
             continue
         # The rate is that of the file's header; what is raw has none, and is none of the judge's.
         clip = AsrClip(f"reference/{len(found)}/{path.name}", path, 24_000, prompt.language)
-        problem = _problem(clip, path)
+        problem = _problem(clip, path, prompt.ref_text)
         if problem is None:
             found[path] = Reference(clip, prompt.ref_text)
         else:
@@ -91,13 +92,14 @@ def own_error_json(error: OwnError | None, *, wanted: bool, unheard: Sequence[st
     return {"own_wer": None, "own_wer_reason": lacking if wanted else SWITCHED_OFF, **told}
 
 
-def _problem(clip: AsrClip, path: Path) -> str | None:
+def _problem(clip: AsrClip, path: Path, text: str) -> str | None:
     if path.suffix.lower() == ".pcm":
         return "raw samples, of no known rate"
     try:
         duration_s = clip_duration_s(clip)
+        if duration_s > WHISPER_WINDOW_S:
+            return f"{duration_s:.1f} s, at most {WHISPER_WINDOW_S:.0f} s are heard"
+        speech_of(path, text, clip.language or "en")
     except AccuracyError as error:
         return shorten(str(error).partition(f"{path}: ")[2] or str(error), _SHOWN_CHARS)
-    if 0 < duration_s <= WHISPER_WINDOW_S:
-        return None
-    return "no samples" if not duration_s else f"{duration_s:.1f} s, at most {WHISPER_WINDOW_S:.0f} s are heard"
+    return None

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import soundfile
-
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, clip_duration_s
+from omni_bench.accuracy.recordings import speech_of
+from omni_bench.errors import AccuracyError
 from omni_bench.metrics.pace import ExpectedPace, language_pace, pace, references_pace, speech_s
 from omni_bench.records.config import ClientConfig, RunConfig
 from omni_bench.records.prompt import Prompt
@@ -42,19 +43,18 @@ def asked_speed(client: ClientConfig) -> float:
 
 
 def reference_paces(prompts: Iterable[Prompt]) -> list[float]:
-    """Letters a second of each distinct recording that can be read and has a text, of the first 64."""
+    """Letters a second of each distinct recording that is speech of its text, of the first 64."""
     found: dict[Path, float] = {}
     for prompt in prompts:
         if prompt.ref_audio is None or not prompt.ref_text or prompt.ref_audio in found:
             continue
         try:
-            with soundfile.SoundFile(prompt.ref_audio) as file:
-                if file.frames > LONGEST_REFERENCE_S * file.samplerate:
-                    continue
-                samples, rate_hz = file.read(dtype="float64", always_2d=True).mean(axis=1), file.samplerate
-        except (OSError, RuntimeError):  # soundfile's own errors are RuntimeErrors
+            if clip_duration_s(AsrClip(prompt.id, prompt.ref_audio, WHISPER_RATE_HZ)) > LONGEST_REFERENCE_S:
+                continue
+            samples = speech_of(prompt.ref_audio, prompt.ref_text, prompt.language)
+        except AccuracyError:
             continue
-        if (one := pace(prompt.ref_text, speech_s(samples, rate_hz))) is not None:
+        if (one := pace(prompt.ref_text, speech_s(samples, WHISPER_RATE_HZ))) is not None:
             found[prompt.ref_audio] = one
         if len(found) == MAX_REFERENCES:
             break

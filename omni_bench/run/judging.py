@@ -12,7 +12,9 @@ from omni_bench.accuracy.asr.engines import resolve_engine
 from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, describe_judge
 from omni_bench.accuracy.judge_error import OwnError, Reference, References, own_error, own_error_json, references_of
+from omni_bench.accuracy.recordings import no_speech
 from omni_bench.accuracy.voices.similarity import (
+    NO_VOICE,
     VoicePrint,
     VoiceSimilarity,
     VoiceSummary,
@@ -310,8 +312,9 @@ def with_voices(
                 if prompt is None or prompt.ref_audio is None:
                     continue
                 if prompt.ref_audio not in known:
+                    spoken = no_speech(prompt.ref_audio, prompt.ref_text, prompt.language) is None
                     clip = AsrClip(f"reference of {prompt.id}", prompt.ref_audio, client.sample_rate_hz)
-                    known[prompt.ref_audio] = voice_prints(encoder, [clip])[0]
+                    known[prompt.ref_audio] = voice_prints(encoder, [clip])[0] if spoken else NO_VOICE
                 anchors[request.request_id] = known[prompt.ref_audio]
         voices |= compare_level(prints, anchors)
     return replace(verdicts, voices=voices)

@@ -11,7 +11,9 @@ from typing import Any
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, check_language
 from omni_bench.accuracy.judge_error import References
 from omni_bench.accuracy.languages import check_scripts
+from omni_bench.accuracy.recordings import no_speech
 from omni_bench.datasets.load import load_prompts, prompts_sha256
+from omni_bench.datasets.source import RowProblems
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.files import allow_files, connections_of
 from omni_bench.load.open_plan import OpenPlanner
@@ -62,6 +64,8 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     prompts = load_prompts(config.dataset, size.prompts)
     if config.asr.kind != "none":
         check_written(prompts, config.dataset)
+    if config.client.send_reference:
+        check_recordings(prompts, config.dataset.name)
     planner = None
     if config.load.kind == RATE_SEARCH:
         planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
@@ -97,6 +101,21 @@ def check_written(prompts: Sequence[Prompt], dataset: DatasetConfig) -> None:
             f"{dataset.spoken_key}={dataset.spoken!r}: {error}; give the language that they are in (dataset.language, "
             "dataset.locale), or asr=none to run without a judge"
         ) from None
+
+
+def check_recordings(prompts: Sequence[Prompt], name: str) -> None:
+    """Raise DatasetError that lists the recordings which are no speech of their texts: no server can clone those.
+
+    What libsndfile cannot read is left to the server.
+    """
+    recordings = {
+        prompt.ref_audio: (prompt.ref_text, prompt.language) for prompt in prompts if prompt.ref_audio is not None
+    }
+    problems = RowProblems(f"client.send_reference=true: the data set {name}")
+    for path, said in recordings.items():
+        if (problem := no_speech(path, *said)) is not None:
+            problems.add(path.name, problem)
+    problems.raise_if_any()
 
 
 def space_needed_bytes(requests: int, output: OutputConfig) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
+from omni_bench.accuracy.recordings import speech_of
 from omni_bench.accuracy.signal.audio_faults import in_order
 from omni_bench.accuracy.signal.checks import ExpectedVoices, level_findings, reference_traits
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio
@@ -77,28 +78,26 @@ def with_signal_faults(
 
 def expected_voices(prompts: Mapping[str, Prompt], *, with_reference: bool) -> ExpectedVoices:
     """Whose voices a level is to have. ``prompts``: by request id; ``with_reference``: their recordings were sent."""
-    recordings = {(prompt.ref_audio, prompt.ref_text) for prompt in prompts.values()}
-    chosen = sorted((audio, text) for audio, text in recordings if audio is not None and text is not None)[
-        :MOST_REFERENCES
-    ]
-    references = [traits for audio, text in chosen if (traits := _reference(audio, text)) is not None]
+    recordings = {(prompt.ref_audio, prompt.ref_text, prompt.language) for prompt in prompts.values()}
+    chosen = sorted(one for one in recordings if one[0] is not None and one[1] is not None)[:MOST_REFERENCES]
+    references = [traits for one in chosen if (traits := _reference(*one)) is not None]
     own = None
     if with_reference:
         own = {
             name: traits
             for name, prompt in prompts.items()
             if prompt.ref_audio is not None
-            and (traits := _reference(prompt.ref_audio, prompt.ref_text or "")) is not None
+            and (traits := _reference(prompt.ref_audio, prompt.ref_text, prompt.language)) is not None
         }
     one_voice = len({prompt.instructions for prompt in prompts.values()}) <= 1
     return ExpectedVoices(one_voice, own, references)
 
 
 @lru_cache(maxsize=1024)
-def _reference(path: Path, text: str) -> ClipTraits | None:
-    """Traits of a recording; None if it cannot be read, which is the judge's to say, or holds no speech."""
+def _reference(path: Path, text: str | None, language: str) -> ClipTraits | None:
+    """Traits of a recording; None if it is no speech of its text, which is the judge's to say."""
     try:
-        samples = load_samples_16k(AsrClip(path.name, path, WHISPER_RATE_HZ))
+        samples = speech_of(path, text, language)
     except AccuracyError:
         return None
-    return reference_traits(samples, WHISPER_RATE_HZ, text)
+    return reference_traits(samples, WHISPER_RATE_HZ, text or "")

@@ -28,8 +28,13 @@ MAX_FILE_BYTES = 256 << 20
 # 10 s, 1 in 14 of 11 to 12 s, 2 in 10 of 12 to 14.5 s.
 SHORT_CONTEXT_SHARE = 0.6
 
+_CANCELLED_SHARE = 0.4
 _CUT_SEARCH_FROM = 0.6  # a long clip is cut at the quietest place of the last 40 % of a window
 _CUT_FRAME_S = 0.2
+
+
+class NotFinite(AccuracyError):
+    """A file of floats holds NaN or infinity."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def clip_duration_s(clip: AsrClip) -> float:
 
 
 def load_samples_16k(clip: AsrClip) -> np.ndarray:
-    """Mono float32 in [-1, 1) at 16 kHz, shape [samples]. Raises AccuracyError as clip_duration_s does."""
+    """Mono float32 in [-1, 1) at 16 kHz, shape [samples]. Raises AccuracyError as clip_duration_s, and for NaN."""
     clip_duration_s(clip)
     rate_hz = clip.sample_rate_hz
     if isinstance(clip.pcm16, np.ndarray):
@@ -115,7 +120,9 @@ def load_samples_16k(clip: AsrClip) -> np.ndarray:
             frames, rate_hz = soundfile.read(_readable(clip.pcm16), dtype="float32", always_2d=True)
         except (soundfile.SoundFileError, OSError) as error:
             raise AccuracyError(f"clip {clip.request_id}: cannot read {clip.pcm16}: {error}") from error
-        samples = frames.mean(axis=1)
+        if not np.isfinite(frames).all():
+            raise NotFinite(f"clip {clip.request_id}: {clip.pcm16}: holds samples that are not finite")
+        samples = mixed_down(frames)
     else:
         try:
             data = clip.pcm16.read_bytes()
@@ -129,6 +136,19 @@ def load_samples_16k(clip: AsrClip) -> np.ndarray:
 
     divisor = math.gcd(WHISPER_RATE_HZ, rate_hz)
     return resample_poly(samples, WHISPER_RATE_HZ // divisor, rate_hz // divisor).astype(np.float32)
+
+
+def mixed_down(frames: np.ndarray) -> np.ndarray:
+    """The mean of the channels, float [frames, channels] -> [frames], or the loudest where they cancel each other out.
+
+    They do where the mean has less than 0.4 of the power that the loudest alone would leave in it.
+    """
+    mean = frames.mean(axis=1)
+    if frames.shape[1] < 2 or not len(frames):
+        return mean
+    power = np.square(frames, dtype=np.float64).mean(axis=0)
+    cancels = np.square(mean, dtype=np.float64).mean() < _CANCELLED_SHARE / frames.shape[1] ** 2 * power.max()
+    return frames[:, int(power.argmax())].copy() if cancels else mean
 
 
 def split_into_windows(samples: np.ndarray, longest_s: float) -> list[np.ndarray]:

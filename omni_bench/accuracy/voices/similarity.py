@@ -48,6 +48,9 @@ class VoicePrint:
     whole: np.ndarray | None
 
 
+NO_VOICE = VoicePrint(None, None, None)
+
+
 @dataclass(frozen=True)
 class VoiceSimilarity:
     """One utterance. All but ``outlier`` are cosines, None where they could not be had.

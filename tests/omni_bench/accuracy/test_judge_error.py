@@ -12,7 +12,7 @@ from omni_bench.records.prompt import Prompt
 def prompt(folder, index, text="one two three", seconds=1.0, name=None):
     path = folder / (name or f"ref_{index:02d}.wav")
     if not path.exists():
-        soundfile.write(path, np.zeros(round(seconds * 24000)), 24000)
+        soundfile.write(path, np.sin(np.arange(round(seconds * 24000)) / 20) / 2, 24000)
     return Prompt(f"p{index}", "said", text, path, "en")
 
 
@@ -42,6 +42,16 @@ def test_what_cannot_be_heard_is_left_out(tmp_path):
         Prompt("raw", "said", "text", tmp_path / "speech.pcm", "en"),
         prompt(tmp_path, 9),
     ]
+    tone = np.sin(np.arange(3 * 24000) / 20) / 2
+    soundfile.write(tmp_path / "nan.wav", np.full(24000, np.nan), 24000, subtype="FLOAT")
+    soundfile.write(tmp_path / "partly.wav", np.where(np.arange(72000) == 5, np.inf, tone), 24000, subtype="FLOAT")
+    soundfile.write(tmp_path / "silent.wav", np.zeros((24000, 2)), 24000)
+    soundfile.write(tmp_path / "whole.mp3", tone, 24000, format="MP3")
+    whole = (tmp_path / "whole.mp3").read_bytes()
+    (tmp_path / "short.mp3").write_bytes(whole[: len(whole) // 4])
+    long_text = "It takes a person about three seconds to say this."
+    prompts += [prompt(tmp_path, 0, long_text, name=name) for name in ("nan.wav", "partly.wav", "silent.wav")]
+    prompts.append(prompt(tmp_path, 0, long_text, name="short.mp3"))
     found = references_of(prompts)
     assert [reference.clip.pcm16.name for reference in found.heard] == ["ref_09.wav"]
     for name, why in [
@@ -50,6 +60,10 @@ def test_what_cannot_be_heard_is_left_out(tmp_path):
         ("broken.wav", "Error opening"),
         ("gone.wav", "Error opening"),
         ("speech.pcm", "raw samples"),
+        ("nan.wav", "not finite"),
+        ("partly.wav", "not finite"),
+        ("silent.wav", "silent"),
+        ("short.mp3", "is it cut off?"),
     ]:
         assert any(one.startswith(f"{name}: ") and why in one for one in found.unheard), (name, found.unheard)
     told = own_error_json(None, wanted=True, unheard=found.unheard)
@@ -72,6 +86,14 @@ def test_recordings_in_any_container_are_heard(tmp_path, name, form):
     soundfile.write(tmp_path / name, tone, 24000, **form)
     (found,) = references_of([prompt(tmp_path, 1, name=name)]).heard
     assert abs(load_samples_16k(found.clip).size - 16000) < 2000
+
+
+@pytest.mark.parametrize(("right", "heard_at"), [(-1.0, 0.35), (-0.8, 0.35), (0.0, 0.177), (1.0, 0.35)])
+def test_channels_that_cancel_each_other_out_are_heard_by_one(tmp_path, right, heard_at):
+    tone = np.sin(np.arange(24000) / 20) / 2
+    soundfile.write(tmp_path / "stereo.wav", np.stack([tone, right * tone], axis=1), 24000)
+    (found,) = references_of([prompt(tmp_path, 1, name="stereo.wav")]).heard
+    assert np.sqrt(np.square(load_samples_16k(found.clip)).mean()) == pytest.approx(heard_at, abs=0.01)
 
 
 def test_a_wav_that_does_not_say_how_long_it_is_is_heard(tmp_path):
