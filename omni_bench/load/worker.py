@@ -47,6 +47,7 @@ from omni_bench.load.events import (
 from omni_bench.load.lag import LagSampler, StampedLoop
 from omni_bench.load.loops import LoopResult, run_closed_loop, run_open_loop
 from omni_bench.load.shares import drawn
+from omni_bench.records.hidden_key import without_key
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.recording import unsent_timeline
@@ -226,13 +227,10 @@ class LevelRun:
 
     def _without_key(self, timeline: Timeline) -> Timeline:
         """Some servers repeat a refused key in what they say; it must not get into a run folder."""
-        if self._api_key is None:
-            return timeline
-        texts = {name: getattr(timeline, name) for name in ("reply_text", "server_request_id")}
-        hidden = {name: text.replace(self._api_key, "***") for name, text in texts.items() if text is not None}
-        if timeline.error is not None:
-            hidden["error"] = replace(timeline.error, message=timeline.error.message.replace(self._api_key, "***"))
-        return replace(timeline, **hidden) if hidden else timeline
+        said = {name: getattr(timeline, name) for name in ("reply_text", "server_request_id", "unknown_events")}
+        hidden = {name: without_key(text, self._api_key) for name, text in said.items()}
+        error = timeline.error and replace(timeline.error, message=without_key(timeline.error.message, self._api_key))
+        return replace(timeline, **hidden, error=error)
 
     def _note_connect_failure(self, timeline: Timeline) -> None:
         """Give up what is unsent once twice as many requests in a row as there are slots got no connection.

@@ -65,6 +65,22 @@ def parse_json(data: bytes) -> Any:
     return json.loads(data.decode("utf-8"), parse_int=_integer, parse_float=_finite, parse_constant=_finite)
 
 
+def parse_foreign_json(data: bytes) -> Any:
+    """UTF-8 JSON of others as values that run.json can hold: a number that it cannot is None, the rest is kept.
+
+    Raises ValueError or RecursionError for what is no JSON.
+    """
+    return json.loads(data.decode("utf-8"), parse_int=_small, parse_float=_or_none, parse_constant=_or_none)
+
+
+def _small(text: str) -> int | None:
+    return int(text) if len(text) <= len(str(-(2**63))) and abs(int(text)) < 2**63 else None
+
+
+def _or_none(text: str) -> float | None:
+    return value if math.isfinite(value := float(text)) else None
+
+
 def _integer(text: str) -> int:
     value = int(text) if len(text) <= len(str(-_LARGEST)) else _LARGEST + 1
     if abs(value) > _LARGEST:

@@ -29,6 +29,7 @@ from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
 from omni_bench.load.runner import TARGET_DIED, make_job
 from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
+from omni_bench.records.hidden_key import without_key
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
@@ -98,7 +99,9 @@ async def _probe(
         finally:
             watch.cancel()
     _check_alive(target)
-    return replace(found, warnings=(*warnings(found, client, info), *_oddities(first, prompt)))
+    said = (*warnings(found, client, info), *_oddities(first, prompt))
+    key = key_of(client)
+    return replace(found, content_type=without_key(found.content_type, key), warnings=without_key(said, key))
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ async def _first_answer(asker: _Asker, target: Target) -> _Answer:
             await asyncio.sleep(RETRY_AFTER_S)
     raise ProtocolError(
         f"the server at {asker.job.url} cannot be measured with client={asker.client.kind}, so that nothing was timed: "
-        f"{_without_key(problem, asker.client)}"
+        f"{without_key(problem, key_of(asker.client))}"
     )
 
 
@@ -196,12 +199,6 @@ def _oddities(answer: _Answer, prompt: Prompt) -> Iterator[str]:
     if answer.pcm and rate_hz is not None:
         for fault in audio_faults(answer.pcm, rate_hz, None, prompt.language):
             yield f"the audio of the probe is faulty: {fault}; so the levels will be, most likely"
-
-
-def _without_key(text: str, client: ClientConfig) -> str:
-    """Some servers repeat a refused key in their message."""
-    key = key_of(client)
-    return text.replace(key, "***") if key else text
 
 
 async def _seed(asker: _Asker, first: _Answer) -> str | None:

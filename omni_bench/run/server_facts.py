@@ -49,6 +49,7 @@ class ServerFacts:
         said = info.health.get("fault") if isinstance(info.health, dict) else None
         if isinstance(said, str) and said and injected_fault(info.kind, info.health) is None:
             say(f"the server says: fault {one_field(said)}")
+        self._key = key_of(config.client)
         if config.target.probe and injected(config.target, info):
             say("probe: left out, as a fault is injected on purpose")
         elif config.target.probe:
@@ -57,7 +58,6 @@ class ServerFacts:
             say(found.line())
             for warning in found.warnings:
                 say(f"warning: {warning}")
-        self._key = key_of(config.client)
         self._url = info.chaos["upstream"] if info.chaos is not None else info.base_url
         self._scrape = self._last = scrape(self._url, self._key)
 
@@ -79,13 +79,14 @@ class ServerFacts:
         self.accounts += found
 
     def after(self, say: Callable[[str], None], *, resumed: bool = False) -> None:
-        """Read the counters again, once the levels are over. Never raises.
+        """Read the counters again, once the levels are over, if they could be read before. Never raises.
 
         ``resumed``: the run had been cut short, so that they miss what another process of the server has counted.
         """
         if self._scrape is None:
             return
-        self.metrics = {**differences(self._scrape, scrape(self._url, self._key)), "accounts": self.accounts}
+        last = self._scrape if self._scrape.problem is not None else scrape(self._url, self._key)
+        self.metrics = {**differences(self._scrape, last), "accounts": self.accounts}
         if resumed:
             cut = self.metrics.get("cut")
             self.metrics["cut"] = f"{f'{cut}; ' if cut else ''}they are of what was sent after --resume alone"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import errno
 import http.client
+import io
 import os
 import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from omni_bench.errors import TargetError
 from omni_bench.records.config import ClientConfig
-from omni_bench.records.files import parse_json
+from omni_bench.records.files import parse_foreign_json
+from omni_bench.records.hidden_key import without_key
 
 MAX_BODY_BYTES = 1 << 20
 
 
-# As the load client: straight to the server, past any proxy of the environment.
 class _KeepKeyHome(urllib.request.HTTPRedirectHandler):
     """A server may send us elsewhere; it may not send the key there."""
 
@@ -33,7 +33,62 @@ class _KeepKeyHome(urllib.request.HTTPRedirectHandler):
         return new
 
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _KeepKeyHome)
+class _Deadline:
+    """The end of a whole exchange, over all its redirects: a socket's own timeout is of every single wait."""
+
+    def __init__(self, timeout_s: float):
+        self._end_s = time.monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        """Raises TimeoutError if nothing is left."""
+        left_s = self._end_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        return left_s
+
+    def opener(self) -> urllib.request.OpenerDirector:
+        """As the load client: straight to the server, past any proxy of the environment."""
+        deadline = self
+
+        class Http(urllib.request.HTTPHandler):
+            def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+                return self.do_open(partial(deadline.connection, http.client.HTTPConnection), req)
+
+        class Https(urllib.request.HTTPSHandler):
+            def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+                return self.do_open(partial(deadline.connection, http.client.HTTPSConnection), req)
+
+        return urllib.request.build_opener(urllib.request.ProxyHandler({}), _KeepKeyHome, Http, Https)
+
+    def connection(self, kind: type[http.client.HTTPConnection], host: str, **more: Any) -> http.client.HTTPConnection:
+        """One whose answer is read up to the deadline."""
+        connection = kind(host, **{**more, "timeout": self.left_s()})
+        connection.response_class = self._response  # type: ignore[assignment]
+        return connection
+
+    def _response(self, sock: socket.socket, *more: Any, **named: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(sock, *more, **named)
+        response.fp = io.BufferedReader(_Limited(response.fp.detach(), sock, self))
+        return response
+
+
+class _Limited(io.RawIOBase):
+    """What comes over ``sock``, until a deadline."""
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: _Deadline):
+        self._raw, self._sock, self._deadline = raw, sock, deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._deadline.left_s())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
 
 
 def key_of(client: ClientConfig) -> str | None:
@@ -43,11 +98,15 @@ def key_of(client: ClientConfig) -> str | None:
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """An HTTP answer (``status``, body of at most 1 MiB), or why there was none (``problem``)."""
+    """An HTTP answer (``status``, body of at most 1 MiB), or why there was none (``problem``).
+
+    Without the ``key`` that it was asked with.
+    """
 
     status: int | None
     body: bytes
     problem: str | None
+    key: str | None = field(default=None, repr=False)
 
     @property
     def said(self) -> str:
@@ -56,12 +115,19 @@ class ProbeAnswer:
             return f"does not answer ({self.problem})"
         return f"answers {self.status}{' (unhealthy)' if self.status >= 500 else ''}"
 
+    def text(self) -> str:
+        """The body as UTF-8."""
+        return without_key(self.body.decode("utf-8", errors="replace"), self.key)
+
     def json(self) -> Any:
-        """The body if the status is 200 and it is JSON that run.json can hold (no NaN, no huge integers), else None."""
+        """The body if the status is 200 and it is JSON, else None.
+
+        A number that run.json cannot hold (NaN, an infinity, an integer of more than 64 bits) is null in it.
+        """
         if self.status != 200:
             return None
         try:
-            return parse_json(self.body)
+            return without_key(parse_foreign_json(self.body), self.key)
         except (ValueError, RecursionError):  # deep nesting
             return None
 
@@ -69,37 +135,44 @@ class ProbeAnswer:
 def get(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
     """One GET, with the API ``key`` if there is one. Never raises: what went wrong is in ``problem``.
 
-    ``timeout_s``: of every wait, and of the body as a whole, which a server may send byte by byte.
+    ``timeout_s``: of all of it, from the connection to the last byte, however slowly the server sends.
     """
-    return _ask(urllib.request.Request, url, timeout_s, key)
+    return _ask("GET", url, timeout_s, key)
 
 
 def post(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
     """One POST without a body, as :func:`get`."""
-    return _ask(partial(urllib.request.Request, method="POST", data=b""), url, timeout_s, key)
+    return _ask("POST", url, timeout_s, key)
 
 
-def _ask(make: Callable[..., urllib.request.Request], url: str, timeout_s: float, key: str | None) -> ProbeAnswer:
+def _ask(method: str, url: str, timeout_s: float, key: str | None) -> ProbeAnswer:
+    deadline = _Deadline(timeout_s)
     try:
-        request = make(url, headers={"Authorization": f"Bearer {key}"} if key else {})
-        with _OPENER.open(request, timeout=timeout_s) as response:
-            return ProbeAnswer(response.status, _read_body(response, timeout_s), None)
+        request = urllib.request.Request(
+            url,
+            method=method,
+            data=b"" if method == "POST" else None,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        )
+        with deadline.opener().open(request, timeout=timeout_s) as response:
+            return ProbeAnswer(response.status, _read_body(response), None, key)
     except urllib.error.HTTPError as error:
         with error:
-            return ProbeAnswer(error.code, b"", f"HTTP {error.code}")
+            return ProbeAnswer(error.code, b"", f"HTTP {error.code}", key)
     except urllib.error.URLError as error:
-        return ProbeAnswer(None, b"", str(error.reason))
+        problem = str(error.reason)
+    except TimeoutError:
+        problem = f"the answer took longer than {timeout_s:g} s"
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return ProbeAnswer(None, b"", f"{type(error).__name__}: {error}")
+        problem = f"{type(error).__name__}: {error}"
+    return ProbeAnswer(None, b"", without_key(problem, key), key)
 
 
-def _read_body(response: http.client.HTTPResponse, timeout_s: float) -> bytes:
+def _read_body(response: http.client.HTTPResponse) -> bytes:
     """The body, or its first MiB. Raises TimeoutError."""
-    body, deadline_s = bytearray(), time.monotonic() + timeout_s
+    body = bytearray()
     while len(body) < MAX_BODY_BYTES and (data := response.read1(MAX_BODY_BYTES - len(body))):
         body += data
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"the body took longer than {timeout_s:g} s")
     return bytes(body)
 
 

@@ -21,6 +21,8 @@ from omni_bench.targets.probe import MAX_BODY_BYTES, get
 SCRAPE_TIMEOUT_S = 5.0
 MAX_SERIES = 300
 MAX_LABEL_CHARS = 80
+MAX_VALUE, EXACT_BELOW = 2**63, 2**53
+"""Of a series; and up to where a double, which most readers of JSON have, counts exactly."""
 PARSE_ERRORS = (ValueError, KeyError, IndexError)  # what the parser raises for text that is no exposition
 _DISTRIBUTIONS = ("histogram", "summary")
 _OF_THE_PROCESS = ("python_", "process_")
@@ -30,7 +32,10 @@ _OF_SPEECH = re.compile("audio|speech|ttfp|first_packet")
 
 @dataclass(frozen=True)
 class ServerSeries:
-    """One series: ``kind`` of its family; ``values`` by the ending of its samples (``total``, ``count``, ``sum``)."""
+    """One series: ``kind`` of its family; ``values`` by the ending of its samples (``total``, ``count``, ``sum``).
+
+    NaN is one that cannot be calculated with: the series has no difference then.
+    """
 
     kind: str
     values: Mapping[str, float]
@@ -58,7 +63,7 @@ def scrape(base_url: str, key: str | None = None) -> Scrape:
     answer = get(f"{base_url}/metrics", SCRAPE_TIMEOUT_S, key)
     if answer.status != 200:
         return Scrape({}, answer.problem or f"HTTP {answer.status}")
-    text = answer.body.decode("utf-8", errors="replace")
+    text = answer.text()
     is_cut = len(answer.body) >= MAX_BODY_BYTES
     if is_cut:  # half a line may be half a number
         text = text[: text.rfind("\n") + 1]
@@ -116,10 +121,15 @@ def parse(text: str) -> dict[str, ServerSeries]:
 def _samples(family: Metric) -> Iterator[tuple[str, str, float]]:
     for sample in family.samples:
         ending = sample.name.removeprefix(family.name).lstrip("_")
-        if ending in ("created", "bucket") or "quantile" in sample.labels or not math.isfinite(sample.value):
+        if ending in ("created", "bucket") or "quantile" in sample.labels:
             continue
         labels = ",".join(f'{key}="{shorten(text, MAX_LABEL_CHARS)}"' for key, text in sorted(sample.labels.items()))
-        yield family.name + (f"{{{labels}}}" if labels else ""), ending, sample.value
+        yield family.name + (f"{{{labels}}}" if labels else ""), ending, _usable(sample.value)
+
+
+def _usable(value: float) -> float:
+    """A number that one can calculate with and that every reader of JSON can hold, else NaN (a "no limit", mostly)."""
+    return math.nan if not abs(value) < MAX_VALUE else float(value) if abs(value) >= EXACT_BELOW else value
 
 
 def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
@@ -127,7 +137,8 @@ def differences(before: Scrape, after: Scrape) -> dict[str, Any]:
 
     ``series``, those of speech first: of a counter its ``increase``, of a histogram or summary ``count``, ``sum`` and
     ``mean`` of what was observed in between, of anything else the value ``before`` and ``after``. What did not move is
-    left out, and so is a counter that went back (null: the server was started anew). ``left_out``: series beyond the
+    left out, so is a number that run.json cannot hold, and a counter that went back (null: the server was started
+    anew). ``left_out``: series beyond the
     limit. ``cut``: which of the two answers was too long to be read whole, in words, None if neither; a series that
     came in one of them only is then left out, as its value in the other is unknown.
     """
@@ -162,7 +173,7 @@ def observed(before: Scrape, after: Scrape, family: str) -> tuple[int, float] | 
     if before.problem or not moved or any(one.get("count") is None for one in moved):
         return None
     count, total = (sum(one[key] or 0.0 for one in moved) for key in ("count", "sum"))
-    return round(count), total / count
+    return (round(count), total / count) if count < EXACT_BELOW else None
 
 
 def _cut(before: Scrape, after: Scrape) -> str | None:
@@ -177,6 +188,8 @@ def _cut(before: Scrape, after: Scrape) -> str | None:
 
 def _difference(after: ServerSeries, before: ServerSeries | None) -> dict[str, float | None] | None:
     earlier = before.values if before is not None else {}
+    if any(map(math.isnan, (*after.values.values(), *earlier.values()))):
+        return None
     if after.kind == "counter":
         increase = sum(after.values.values()) - sum(earlier.values())
         return {"increase": increase if increase >= 0 else None} if increase else None
@@ -185,7 +198,7 @@ def _difference(after: ServerSeries, before: ServerSeries | None) -> dict[str, f
         total = after.values.get("sum", 0.0) - earlier.get("sum", 0.0)
         if count < 0:
             return {"count": None, "sum": None, "mean": None}
-        return {"count": count, "sum": total, "mean": total / count} if count else None
+        return {"count": count, "sum": total, "mean": total / count} if count >= 1 else None
     value = next(iter(after.values.values()), None)
     earlier_value = next(iter(earlier.values()), None)
     return {"before": earlier_value, "after": value} if value != earlier_value else None

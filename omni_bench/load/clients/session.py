@@ -9,6 +9,8 @@ from typing import Any
 import aiohttp
 
 READ_BUFFER_BYTES = 1024 * 1024  # a read returns all that has arrived, whatever the chunking
+WARM_LIMIT_BYTES = 1024 * 1024
+"""Of an answer that only opens a connection; one that goes on has its connection closed."""
 IDLE_S = 0.5
 """How long a connection may have been idle and still be used: longer than between two requests of a slot, and shorter
 than any server waits before it closes one (the usual 5 s of uvicorn, 1 s and 2 s of others), which may be just now."""
@@ -87,8 +89,12 @@ async def warm_pool(session: aiohttp.ClientSession, url: str, n: int) -> int:
     async def get() -> bool:
         try:
             async with session.get(url, allow_redirects=False) as response:
-                while await response.content.readany():
-                    pass
+                read_bytes = 0
+                while data := await response.content.readany():
+                    read_bytes += len(data)
+                    if read_bytes > WARM_LIMIT_BYTES:
+                        response.close()
+                        return False
         except (aiohttp.ClientError, OSError):  # a connect timeout is a ClientError
             return False
         return True

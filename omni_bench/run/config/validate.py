@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from omni_bench.accuracy.asr.settings import judge_settings
 from omni_bench.datasets.source import bad_locale
@@ -23,9 +25,11 @@ from omni_bench.records.config import (
     OutputConfig,
     RunConfig,
 )
+from omni_bench.records.convert import plain
 from omni_bench.run.config.validate_client import validate_client, validate_requested
 from omni_bench.run.config.validate_load import validate_open_loop, validate_slo
 from omni_bench.run.config.validate_target import validate_target
+from omni_bench.targets.probe import key_of
 from reference_impl.faults.catalogue import FAULTS, slow_percent
 from reference_impl.model.presets import PRESETS
 from reference_impl.settings import (
@@ -50,6 +54,9 @@ MAX_WORKERS = 128
 
 MAX_WORDS = 500
 """Of a random prompt: servers take 4096 characters, as in OpenAI's API."""
+
+MIN_KEY_CHARS = 8
+"""Of a key that cannot be some other word of a configuration, as the placeholders of local servers are (EMPTY, x)."""
 
 MAX_REQUESTS_PER_LEVEL, MAX_PER_SLOT = 1_000_000, 1000
 """A plan is made before anything runs: more is a slip of the keyboard, and would fill the memory."""
@@ -79,7 +86,32 @@ def validate(config: RunConfig) -> None:
             "valid: asr=whisper, asr=faster_whisper"
         )
     validate_requested(config)
+    _typed_key(config)
     _output(config.output)
+
+
+def _typed_key(config: RunConfig) -> None:
+    """Refuse the key itself among the values, which are published with the run. The message does not repeat it."""
+    variable, key = config.client.api_key_env, key_of(config.client)
+    if key is None or len(key) < MIN_KEY_CHARS:
+        return
+    for place, text in _texts(plain(config), ""):
+        if key in text:
+            raise ConfigError(
+                f"{place} holds the key that client.api_key_env={variable} names, and would be stored with the run; "
+                f"leave it out: the key is sent as a header, and a launched server inherits {variable}"
+            )
+
+
+def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts(one, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _texts(one, place)
 
 
 def _dataset(dataset: DatasetConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 
 from omni_bench.errors import ConfigError, alternatives
 from omni_bench.records.config import TargetConfig
@@ -57,11 +58,13 @@ def _secrets(target: TargetConfig) -> None:
     for name in target.env:
         if _SECRET_VARIABLE.fullmatch(name):
             raise ConfigError(f"target.env.{name} looks like a secret and {kept}{name} before the run instead")
-    for word in target.extra_args:
+    words = [("extra_args", word) for word in target.extra_args]
+    words += [("command", word) for word in shlex.split(target.command or "")]
+    for key, word in words:
         if _SECRET_OPTION.fullmatch(word):
             option = word.partition("=")[0]
             raise ConfigError(
-                f"target.extra_args: {option} looks like a secret and {kept}the variable that the server reads it from "
+                f"target.{key}: {option} looks like a secret and {kept}the variable that the server reads it from "
                 "instead (such as VLLM_API_KEY, HF_TOKEN)"
             )
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import json
 import socket
 import threading
 import time
+from urllib.parse import quote
 
 import pytest
 
 from omni_bench.errors import TargetError
+from omni_bench.records.hidden_key import without_key
 from omni_bench.targets.probe import MAX_BODY_BYTES, check_port_free, free_port, get, url_of
 
 
@@ -68,28 +71,84 @@ def answering(send):
         thread.join(10)
 
 
-def test_a_body_that_comes_byte_by_byte_is_given_up():
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nX-Pad: ",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\nX-Pad: ",
+    ],
+    ids=["status", "headers", "body", "chunk size", "interim"],
+)
+def test_an_answer_that_comes_byte_by_byte_is_given_up(head):
     given_up = threading.Event()
 
     def drip(connection):
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        connection.sendall(head)
         while not given_up.is_set():
-            connection.sendall(b" ")
+            connection.sendall(b"0")
             time.sleep(0.02)
 
     with answering(drip) as url:
+        started = time.monotonic()
         answer = get(url, 0.3)
+        took_s = time.monotonic() - started
         given_up.set()
     assert answer.status is None and "took longer than 0.3 s" in answer.problem
+    assert took_s < 3
 
 
-@pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b"<html>", b"1" * 10_000, b"", b'{"load": NaN}', b"[1e999]", b"%d" % 2**64]
-)
+def test_redirects_have_one_deadline_together():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            time.sleep(0.2)
+            self.send_response(302)
+            self.send_header("Location", f"{self.path}x")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started = time.monotonic()
+        answer = get(f"http://127.0.0.1:{server.server_port}/", 0.5)
+        server.shutdown()
+    assert answer.status is None and "took longer" in answer.problem and time.monotonic() - started < 1.5
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"<html>", b"", b"\xff"])
 def test_a_body_that_is_no_json_is_none(body):
     with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
         answer = get(url, 5.0)
     assert answer.status == 200 and answer.body == body and answer.json() is None
+
+
+@pytest.mark.parametrize("number", [b"1" * 10_000, b"NaN", b"-Infinity", b"1e999", b"%d" % 2**63, b"%d" % (2**64 - 1)])
+def test_a_number_that_run_json_cannot_hold_costs_no_other(number):
+    body = b'{"version": "1", "largest": %d, "limit": [%s]}' % (2**63 - 1, number)
+    with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
+        assert get(url, 5.0).json() == {"version": "1", "largest": 2**63 - 1, "limit": [None]}
+
+
+def test_a_key_that_is_repeated_is_hidden():
+    key = 'sk-12345678/"+' + "é" * 2000
+    said = {"you": f"Bearer {key}!", key: [f"{key[:9]}...", quote(key, safe=""), "sk-1234", 5]}
+    hidden = {"you": "Bearer ***!", "***": ["***...", "***", "sk-1234", 5]}
+    assert without_key(said, key) == hidden
+    body = json.dumps(said).encode()  # with escapes
+    with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
+        assert get(url, 5.0, key).json() == hidden
+    with answering(lambda connection: connection.sendall(b"you sent sk-12345678\r\n")) as url:
+        answer = get(url, 5.0, "sk-12345678")
+    assert "you sent ***" in answer.problem
+
+
+def test_a_short_key_is_a_word_of_its_own():
+    assert without_key(["text", "x", "x-y", "Bearer x"], "x") == ["text", "***", "***-y", "Bearer ***"]
+    assert without_key({"a": "b"}, None) == {"a": "b"}
 
 
 def test_a_huge_body_is_read_in_part():

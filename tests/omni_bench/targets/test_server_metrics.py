@@ -102,6 +102,22 @@ def test_numbers_that_json_does_not_have_are_left_out():
     json.dumps(found, allow_nan=False)
 
 
+HUGE = [str(2**64 - 1), str(2**63), "-1e300", "9" * 400, "9" * 5000, "1e400", "NaN"]
+
+
+@pytest.mark.parametrize("huge", HUGE, ids=lambda text: text[:20])
+def test_a_number_that_run_json_cannot_hold_costs_its_own_series_alone(huge):
+    kinds = "# TYPE g gauge\n# TYPE n_total counter\n# TYPE h histogram\n"
+    small = f"{kinds}g 1\nn_total 1\nh_count 1\nh_sum 1\nok_total 1\nlarge_total {2**60}\n"
+    large = f"{kinds}g {huge}\nn_total {huge}\nh_count {huge}\nh_sum 1\nok_total 3\nlarge_total {2**60 + 1024}\n"
+    kept = {"ok_total": {"increase": 2.0}, "large_total": {"increase": 1024.0}}
+    for before, after in ((small, large), (large, small.replace("ok_total 1", "ok_total 5"))):
+        found = of(before, after)["series"]
+        assert found.keys() == kept.keys() and json.dumps(found, allow_nan=False)
+    assert of(small, large)["series"] == kept
+    assert observed(Scrape(parse(small)), Scrape(parse(large)), "h") is None
+
+
 def test_an_untyped_counter_is_known_by_its_ending():
     assert of("x_total 1\n", "x_total 4\n")["series"] == {"x_total": {"increase": 3.0}}
 

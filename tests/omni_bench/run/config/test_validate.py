@@ -9,6 +9,7 @@ import yaml
 
 from omni_bench.errors import ConfigError
 from omni_bench.records.config import RunConfig
+from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 
 EXTERNAL, COMMAND = "target=external", "target=command"
@@ -222,3 +223,18 @@ def test_a_chat_can_be_judged():
 @pytest.mark.parametrize("modalities", ["text", "audio"])
 def test_a_chat_of_one_modality_can_be_run_without_a_judge(modalities):
     validate(changed("client=openai_chat_audio", f"client.modalities=[{modalities}]"))
+
+
+@pytest.mark.parametrize(
+    ("override", "place"),
+    [
+        ("+client.extra_body.auth={token: [sk-hunter2-9]}", "client.extra_body.auth.token"),
+        ("client.instructions=sk-hunter2-9", "client.instructions"),
+        ("+target.env.HEADERS='Bearer sk-hunter2-9'", "target.env.HEADERS"),
+    ],
+)
+def test_the_key_itself_does_not_get_into_a_run(monkeypatch, override, place):
+    monkeypatch.setenv("MY_KEY", "sk-hunter2-9")
+    with pytest.raises(ConfigError, match=f"{place} holds the key that client.api_key_env=MY_KEY names") as caught:
+        compose(["client.api_key_env=MY_KEY", override])
+    assert "hunter2" not in str(caught.value)

@@ -77,6 +77,7 @@ def test_what_is_theirs_is_taken(values):
         (COMMAND | {"env": {"my_api_key": "hunter2"}}, "target.env.my_api_key looks like a secret"),
         (VLLM | {"extra_args": ["--api-key", "hunter2"]}, "target.extra_args: --api-key looks like a secret"),
         (VLLM | {"extra_args": ["--hf-token=hunter2"]}, "target.extra_args: --hf-token looks like a secret"),
+        (COMMAND | {"command": "serve --api-key hunter2"}, "target.command: --api-key looks like a secret"),
     ],
 )
 def test_no_secret_gets_into_what_is_stored_with_the_run(values, named):
