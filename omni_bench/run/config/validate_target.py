@@ -33,8 +33,8 @@ def validate_target(target: TargetConfig) -> None:
             kinds = [one.name for one in TARGETS.usable().values() if isinstance(one, TargetKind) and key in one.takes]
             listed = ", ".join(f"target={name}" for name in kinds)
             raise ConfigError(f"target.{key} is for {listed}, not for the target '{kind.name}'")
+    _secrets(target)  # before any message that repeats a value
     kind.validate(target)
-    _secrets(target)
     _devices(target)
     if target.cores < 0:
         raise ConfigError(f"target.cores={target.cores}: how many CPU cores the server gets, 0 to share all with it")
@@ -59,7 +59,11 @@ def _secrets(target: TargetConfig) -> None:
         if _SECRET_VARIABLE.fullmatch(name):
             raise ConfigError(f"target.env.{name} looks like a secret and {kept}{name} before the run instead")
     words = [("extra_args", word) for word in target.extra_args]
-    words += [("command", word) for word in shlex.split(target.command or "")]
+    try:
+        command = shlex.split(target.command or "")
+    except ValueError:  # which the target's kind will say
+        command = (target.command or "").split()
+    words += [("command", word) for word in command]
     for key, word in words:
         if _SECRET_OPTION.fullmatch(word):
             option = word.partition("=")[0]
