@@ -91,18 +91,26 @@ def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
         yield invalid(Code.NO_REQUESTS)
     if summary.measured_before:
         yield invalid(Code.IN_PARTS, before=summary.measured_before, requests=requests)
-    short = summary.errors.get("client_shortage", 0)
+    short, others = _shortages(summary.errors)
     if summary.failed > short:
-        others = {kind: count for kind, count in summary.errors.items() if kind != "client_shortage"}
         yield invalid(Code.REQUESTS_FAILED, failed=summary.failed - short, requests=requests, errors=_counts(others))
-    if short:
-        yield invalid(Code.CLIENT_SHORTAGE, failed=short, requests=requests)
+    before, sent, rest = 0, 0, {}
+    if warmup is not None:
+        sent = warmup.completed + warmup.failed
+        before, rest = _shortages(warmup.errors)
+    if short or before:
+        yield invalid(Code.CLIENT_SHORTAGE, failed=short + before, requests=requests + (sent if before else 0))
     if faulty:
         code = Code.INVALID_ANSWER if "no_text" in summary.invalid else Code.INVALID_AUDIO
         yield invalid(code, faulty=faulty, requests=requests, faults=_counts(summary.invalid))
-    if warmup is not None and warmup.failed:
-        sent = warmup.completed + warmup.failed
-        yield invalid(Code.WARMUP_FAILED, failed=warmup.failed, requests=sent, errors=_counts(warmup.errors))
+    if warmup is not None and warmup.failed > before:
+        yield invalid(Code.WARMUP_FAILED, failed=warmup.failed - before, requests=sent, errors=_counts(rest))
+
+
+def _shortages(errors: Mapping[str, int]) -> tuple[int, dict[str, int]]:
+    """Failures that are the client's own, which no server is blamed for, and the others by kind."""
+    others = {kind: count for kind, count in errors.items() if kind != "client_shortage"}
+    return errors.get("client_shortage", 0), others
 
 
 def audio_reasons(audio: LevelAudio | None, rate_hz: int | None) -> Iterator[InvalidReason]:

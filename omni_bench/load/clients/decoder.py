@@ -108,7 +108,7 @@ class UnknownEvents:
             raise WireFailure(
                 "content_type",
                 f"no audio, but events of kinds that this client does not know: {self}; another client may "
-                "(omni-bench list clients)",
+                "(omni-bench list)",
             )
 
 
@@ -168,10 +168,22 @@ def stated_format(value: Any, where: str) -> str | None:
     return value
 
 
-def reject_error(event: dict[str, Any]) -> None:
-    """Raise WireFailure if an event of a stream is an error object."""
+FAILED_KINDS = ("error", "failed", "failure")  # ends of the names of events
+
+
+def reject_error(event: dict[str, Any], kind: Any = None, where: str = "HTTP 200, then an error in the stream") -> None:
+    """Raise WireFailure if an event of a stream is an error object, holds one, or is called a failure by its ``kind``.
+
+    ``where`` begins the message.
+    """
     message = message_of(event)
-    if message is None and event.get("object") == "error":
-        message = one_line(str(event.get("message") or "no message"))
+    if message is None:
+        inner = next((one for one in event.values() if isinstance(one, dict) and one.get("error")), None)
+        message = message_of(inner)
+    names = (kind, event.get("type"), event.get("object"), event.get("event"))
+    ends = {str(name).replace("_", ".").rsplit(".", 1)[-1].lower() for name in names}
+    if message is None and not ends.isdisjoint(FAILED_KINDS):
+        told = next((event[name] for name in ("message", "msg", "reason", "code") if event.get(name)), None)
+        message = one_line(str(told)) if told is not None else one_line(json.dumps(event))
     if message is not None:
-        raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {message}")
+        raise WireFailure("in_band_error", f"{where}: {message}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the load worker imports this module and must stay light
 
 
 SHORTAGES = ("EMFILE", "ENFILE", "ENOMEM", "ENOBUFS", "EADDRNOTAVAIL")
-"""Errors of a connection that this machine could not make: no files, memory or ports are left."""
+"""Errors of this machine that has no files, memory or ports left."""
 MIN_PARTS, PARTS_PER_S = 65_536, 250
 
 
@@ -84,8 +84,8 @@ async def exchange(
     except WireFailure as failure:
         error = failure.error
     except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as cause:
-        short = errno.errorcode.get(getattr(cause, "errno", None) or 0) in SHORTAGES
-        error = RequestError("client_shortage" if short else "connect", one_line(f"no connection: {cause}"))
+        kind = "client_shortage" if _is_shortage(cause) else "connect"
+        error = RequestError(kind, one_line(f"no connection: {cause}"))
     except MemoryError:
         error = RequestError("client_shortage", f"the client has no memory left, after {record.received()}")
     except TimeoutError:
@@ -95,13 +95,12 @@ async def exchange(
             error = context.abort.reason.in_flight
         elif silence.expired():
             pause = f"no audio or text for client.stall_timeout_s={context.options.stall_timeout_s:g} s"
-            error = RequestError("timeout", f"{pause} after {record.received()}")
+            error = RequestError("timeout", f"{pause} after {record.what_came()}")
         else:
-            error = RequestError("timeout", f"not finished after {context.options.request_timeout_s:g} s")
-    except aiohttp.ServerDisconnectedError as cause:
-        error = RequestError("disconnected", one_line(f"the server closed the connection without an answer: {cause}"))
+            limit = f"client.request_timeout_s={context.options.request_timeout_s:g} s"
+            error = RequestError("timeout", f"not finished after {limit}; what came: {record.what_came()}")
     except (aiohttp.ClientError, OSError) as cause:
-        error = RequestError("disconnected", one_line(f"no clean end of the stream: {type(cause).__name__}: {cause}"))
+        error = _broken(cause, record)
     timeline = record.timeline(
         context.planned,
         concurrency=context.concurrency,
@@ -111,6 +110,32 @@ async def exchange(
         failed_ns=None if error is None else record.failed_ns or context.clock(),
     )
     return timeline, record.audio
+
+
+def _broken(cause: BaseException, record: Record) -> RequestError:
+    """Of an exchange that a connection ended, or this machine."""
+    what = f"{type(cause).__name__}: {cause}"
+    if _is_shortage(cause):
+        return RequestError("client_shortage", one_line(f"the client ran short after {record.received()}: {what}"))
+    if record.headers_ns is None and record.reused:
+        closed = "a reused connection was closed by the server before it answered"
+        return RequestError("disconnected", one_line(f"{closed}: {what}"))
+    if isinstance(cause, aiohttp.ServerDisconnectedError):
+        return RequestError("disconnected", one_line(f"the server closed the connection without an answer: {cause}"))
+    return RequestError("disconnected", one_line(f"no clean end of the stream: {what}"))
+
+
+def _is_shortage(error: BaseException | None) -> bool:
+    """Whether an error is of this machine, or came of one that is."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        code = errno.errorcode.get(getattr(error, "errno", None) or 0)
+        if isinstance(error, MemoryError) or code in SHORTAGES:
+            return True
+        inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+        error = error.__cause__ or error.__context__ or inner
+    return False
 
 
 # ---- Recording a timeline while parts arrive ----
@@ -142,6 +167,7 @@ class Record:
     text: list[str] = field(default_factory=list)
     text_tokens: list[int | None] = field(default_factory=list)
     first_lag_ns: int | None = None
+    reused: bool = False  # the connection, after an earlier request
     audio_bytes: int = 0
     text_chars: int = 0
 
@@ -211,6 +237,13 @@ class Record:
     def received(self) -> str:
         """How much has come, for a message."""
         return f"{self.audio_bytes} B of audio" + (f" and {self.text_chars} characters" if self.text_chars else "")
+
+    def what_came(self) -> str:
+        """Of an answer that is waited for no longer."""
+        if self.headers_ns is None:
+            return "no headers of an answer, or none that ended"
+        kinds = self.decoder.unknown_events if self.decoder is not None else None
+        return self.received() + (f"; of unknown kinds {kinds}" if kinds else "")
 
     def timeline(
         self,

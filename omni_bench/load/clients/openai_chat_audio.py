@@ -16,8 +16,6 @@ from omni_bench.load.clients.decoder import (
     TextPart,
     WireFailure,
     decode_base64,
-    parse_object,
-    reject_error,
     stated_format,
     stated_id,
     token_count,
@@ -57,7 +55,7 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
 
 
 class ChatChunks(EventDecoder):
-    """The decoder of one answer. ``[DONE]`` is its clean end, and nothing may come after it."""
+    """The decoder of one answer. ``[DONE]`` is its clean end, after which neither audio nor text may come."""
 
     last = END_MARK
 
@@ -72,15 +70,11 @@ class ChatChunks(EventDecoder):
         """As the chunks say, or else as configured; None as long as there is no audio."""
         return (self._payload.sample_rate_hz or self._default_rate_hz) if self._has_audio else None
 
-    def _take(self, data: str) -> Iterator[Part]:
-        if self._done:
-            raise WireFailure("content_type", f"the stream goes on after {END_MARK}")
-        if data.strip() == END_MARK:
-            yield from self._end_audio()
-            self._unknown.refuse_if_all(heard=self._has_audio or self._has_text)
-            return
-        chunk = parse_object(data, "a chunk of the stream")
-        reject_error(chunk)
+    @property
+    def _heard(self) -> bool:
+        return self._has_audio or self._has_text
+
+    def _take(self, chunk: dict[str, Any]) -> Iterator[Part]:
         self.server_id = self.server_id or stated_id(chunk.get("id"))
         modality = chunk.get("modality")
         if modality not in (None, *MODALITIES):
@@ -88,7 +82,7 @@ class ChatChunks(EventDecoder):
         if modality != AUDIO:  # a speech stage that counts its own tokens does not mean those of the text
             self._take_usage(chunk.get("usage"))
         if "choices" not in chunk:
-            self._unknown.note(chunk.get("object", chunk.get("type")))
+            self._unknown.note(self._kind(chunk))
         for choice in _objects(chunk.get("choices"), "choices"):
             if choice.get("index", 0) == 0:  # n=1 is all that was asked for
                 yield from self._take_choice(choice, modality)
@@ -118,7 +112,7 @@ class ChatChunks(EventDecoder):
         payload = decode_base64(value, where)
         if metadata.get("channels", 1) not in (1, None):
             raise WireFailure("content_type", f"{metadata['channels']!r} channels; only mono can be judged")
-        self._payload.state_rate(metadata.get("sample_rate_hz"), "audio_metadata")
+        self._refuse_after_end("audio")
         pcm = self._payload.decode(payload, stated_format(metadata.get("format"), "audio_metadata"))
         self._has_audio = True
         if pcm:
@@ -128,6 +122,7 @@ class ChatChunks(EventDecoder):
         tokens = len(token_ids) if isinstance(token_ids, list) else None
         self._has_text = self._has_text or bool(text)
         if text:
+            self._refuse_after_end("text")
             yield TextPart(text, None if tokens is None else tokens + self._empty_tokens)
             self._empty_tokens = 0
         elif tokens is not None:

@@ -10,12 +10,10 @@ from omni_bench.load.clients.decoder import (
     Part,
     WireFailure,
     decode_base64,
-    parse_object,
-    reject_error,
     stated_format,
     stated_id,
 )
-from omni_bench.load.clients.responses import SSE_CONTENT_TYPES, one_line
+from omni_bench.load.clients.responses import SSE_CONTENT_TYPES
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.sse import END_MARK, EventCodec, EventDecoder, event_bytes
 from omni_bench.load.clients.units import INJECTED, Unit, base64_unit
@@ -36,37 +34,31 @@ def build_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> dict[s
 
 
 class SpeechEvents(EventDecoder):
-    """The decoder of one answer. Events of other types beside audio are passed over; after the end none may come."""
+    """The decoder of one answer. Events of other types are passed over; after the end no audio may come."""
 
     last = DONE
 
-    def _take(self, data: str) -> Iterator[Part]:
-        if data.strip() == END_MARK:
-            if not self._done:  # the end of other forms
-                self._unknown.refuse_if_all(heard=self._has_audio)
-                raise WireFailure("disconnected", f"the stream ends with {END_MARK}, without {DONE}")
-            return
-        event = parse_object(data, "an event of the stream")
-        kind = event.get("type")
-        if kind in (ERROR, "error") and not event.get("error"):
-            message = one_line(str(event.get("message") or "no message"))
-            raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {message}")
-        reject_error(event)
-        if self._done:
-            raise WireFailure("content_type", f"an event of type {kind!r} after {DONE}")
+    def _take_mark(self) -> Iterator[Part]:
+        if not self._done:  # the end of other forms
+            self._unknown.refuse_if_all(heard=self._has_audio)
+            raise WireFailure("disconnected", f"the stream ends with {END_MARK}, without {DONE}")
+        return iter(())
+
+    def _take(self, event: dict[str, Any]) -> Iterator[Part]:
+        kind = self._kind(event)
         self.server_id = self.server_id or stated_id(event.get("id"))
         if kind == DELTA:
-            self._payload.state_rate(event.get("sample_rate"), DELTA)
+            self._refuse_after_end(DELTA)
             audio = decode_base64(event.get("audio"), f"audio of {DELTA}")
             pcm = self._payload.decode(audio, stated_format(event.get("response_format"), DELTA))
             self._has_audio = True
             if pcm:
                 yield AudioPart(pcm)
-        elif kind == DONE:
+        elif kind == DONE and not self._done:
             yield from self._end_audio()
             self._unknown.refuse_if_all(heard=self._has_audio)
         else:
-            self._unknown.note(kind if kind is not None else event.get("object"))
+            self._unknown.note(kind)
 
 
 class SpeechEventCodec(EventCodec):

@@ -28,7 +28,7 @@ from omni_bench.load.clients.decoder import (
     stated_id,
 )
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
-from omni_bench.load.clients.responses import one_line
+from omni_bench.load.clients.responses import one_line, stated_rate
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, Wire, base64_unit, json_object, payload_unit
@@ -65,9 +65,10 @@ class SpeechMessages:
 
     completion_tokens: int | None = None
 
-    def __init__(self, options: WireOptions) -> None:
+    def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
         self._default_rate_hz = options.sample_rate_hz
         self._payload = AudioPayload(options.max_audio_s)
+        self._payload.state_rate(stated_rate_hz, "a header")
         self._format: str | None = None
         self._in_audio = self._heard = False
         self.unknown = UnknownEvents()
@@ -98,12 +99,10 @@ class SpeechMessages:
             return
         event = parse_object(message, "a message")
         kind = event.get("type")
-        if kind == "error" and not event.get("error"):
-            message = one_line(str(event.get("message") or "no message"))
-            raise WireFailure("in_band_error", f"the server says: {message}")
         if kind == "audio.done" and event.get("error"):
             raise WireFailure("in_band_error", "audio.done says that the sentence failed")
-        reject_error(event)
+        reject_error(event, where="the server says")
+        self._payload.state_rates(event, str(kind)[:40])
         self.server_id = self.server_id or stated_id(event.get("request_id", event.get("id")))
         if kind == "audio.start":
             self._start(event)
@@ -125,7 +124,6 @@ class SpeechMessages:
         if event.get("channels", 1) not in (1, None):
             raise WireFailure("content_type", f"{str(event['channels'])[:40]} channels; only mono can be judged")
         self._format = stated_format(event.get("format"), "audio.start")
-        self._payload.state_rate(event.get("sample_rate"), "audio.start")
         self._in_audio = True
 
     def _take_audio(self, data: bytes, what: str) -> Iterator[Part]:
@@ -158,10 +156,14 @@ async def converse(context: RequestContext) -> tuple[Timeline, list[bytes]]:
             where = f" to {one_line(place)}; set target.url to where the API is" if place is not None else ""
             raise WireFailure("http_status", f"HTTP {refusal.status}{where}: no WebSocket: {refusal.message}") from None
         try:
-            record.headers(101, getattr(socket, "upgrade_headers", {}).get("x-request-id"))
+            headers = getattr(socket, "upgrade_headers", {})
+            record.headers(101, headers.get("x-request-id"))
+            rate_hz, problem = stated_rate(headers)
+            if problem is not None:
+                raise WireFailure("content_type", problem)
             for line in context.payload.split(b"\n"):
                 await socket.send_str(line.decode())
-            await _read(socket, record, SpeechMessages(context.options))
+            await _read(socket, record, SpeechMessages(context.options, rate_hz))
         except BaseException:
             record.failed_ns = context.clock()  # not after the close below, which may take its time
             raise

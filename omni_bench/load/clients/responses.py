@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -81,15 +81,26 @@ _CONTAINERS = (
     (b"\x1aE\xdf\xa3", "WebM"),
     (b"#!AMR", "AMR"),
     (b"\x1f\x8b", "gzip"),
+    (b"RF64", "RF64 (a WAV of 64-bit sizes)"),
+    (b"riff\x2e\x91\xcf\x11", "W64"),
+    (b"caff", "CAF"),
+    (b"NIST_1A", "NIST SPHERE"),
+    (b"ADIF", "AAC"),
     (b"\x28\xb5\x2f\xfd", "Zstandard"),
 )
+
+
+FRAMES = 6  # a third of a second and less
+LONGEST_FRAME_BYTES, MAX_FRAME_STARTS = 2881, 512  # of layer III; places that are tried
+_FRAME_START = re.compile(rb"\xff(?=[\xe2-\xff])")
 
 
 def container_of(data: bytes) -> str | None:
     """Which coded form ``data`` begins by its first bytes, for a message; None for none that is known.
 
     Frames of MP3 and AAC have no more than 11 and 12 bits of their own, which samples have by chance: they count only
-    where a second one follows at the place that the first one names.
+    where a second one follows at the place that the first one names, and in the middle of a body, which may begin in
+    the middle of a frame, where :data:`FRAMES` do.
     """
     for magic, name in _CONTAINERS:
         if data.startswith(magic):
@@ -102,7 +113,23 @@ def container_of(data: bytes) -> str | None:
         size = length(data)
         if size and length(data[size:]):
             return name
+    for match in islice(_FRAME_START.finditer(data, 1, LONGEST_FRAME_BYTES), MAX_FRAME_STARTS):
+        for name, length in (("AAC", _aac_frame_bytes), ("an MP3", _mp3_frame_bytes)):
+            if _is_chain(data, match.start(), length):
+                return f"{name}, from the middle of a frame on"
     return None
+
+
+def _is_chain(data: bytes, at: int, length: Callable[[bytes], int | None]) -> bool:
+    """Whether :data:`FRAMES` frames of one kind follow one another from here on."""
+    kind = None
+    for _ in range(FRAMES):
+        head = data[at : at + 8]
+        if len(head) < 8 or (size := length(head)) is None or kind not in (None, (head[1], head[2] & 0x0C)):
+            return False
+        kind = head[1], head[2] & 0x0C
+        at += size
+    return True
 
 
 def _aac_frame_bytes(data: bytes) -> int | None:
@@ -151,14 +178,21 @@ def error_at_end(tail: bytes) -> tuple[int, str] | None:
 # ---- Payload as stated by the response's headers ----
 
 # Not audio/l16: that is big-endian by definition (RFC 2586), and would be judged as noise.
-PCM_CONTENT_TYPES = ("audio/pcm", "application/octet-stream")
-WAV_CONTENT_TYPES = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", "application/octet-stream")
+BYTES_CONTENT_TYPES = ("application/octet-stream", "binary/octet-stream", "application/x-octet-stream")
+"""What servers call bytes of which they say no more."""
+PCM_CONTENT_TYPES = ("audio/pcm", *BYTES_CONTENT_TYPES)
+WAV_CONTENT_TYPES = ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave", *BYTES_CONTENT_TYPES)
 SSE_CONTENT_TYPES = ("text/event-stream",)
 SAMPLE_RATES_HZ = range(4_000, 384_001)  # a stated rate outside is a broken header, not audio
 
 
-RATE_HEADERS = ("X-Audio-Sample-Rate", "X-Sample-Rate", "Sample-Rate", "X-Audio-Rate", "X-PCM-Sample-Rate")
-"""Headers in which servers state the rate of bare samples; HTTP has none of its own."""
+_RATE_NAME = re.compile(r"x?(?:audio|pcm|output|wav)*(?:samplerate|samplingrate|rate)(?:hz)?")
+"""Names of headers and fields, of their letters alone, in which servers state the rate of samples; HTTP has none."""
+
+
+def is_rate_name(name: str) -> bool:
+    """Whether a header or a field is called as those are that hold a sample rate."""
+    return _RATE_NAME.fullmatch("".join(filter(str.isalpha, name)).lower()) is not None
 
 
 def parse_content_type(value: str) -> tuple[str, int | None, str | None]:
@@ -175,7 +209,7 @@ def parse_content_type(value: str) -> tuple[str, int | None, str | None]:
     channels = parameters.get("channels", "1")
     shown = one_line(value)
     rate_hz = problem = None
-    if stated_rate is not None and (rate_hz := _rate(stated_rate)) is None:
+    if stated_rate is not None and (rate_hz := rate_of_text(stated_rate)) is None:
         problem = f"content type {shown!r} states a sample rate of {one_line(stated_rate)!r}"
     if channels != "1":
         problem = f"content type {shown!r} states {one_line(channels)!r} channels; only mono can be judged"
@@ -183,13 +217,13 @@ def parse_content_type(value: str) -> tuple[str, int | None, str | None]:
 
 
 def stated_rate(headers: Mapping[str, str]) -> tuple[int | None, str | None]:
-    """The sample rate that a response's headers state (:data:`RATE_HEADERS`, and Content-Type), and what is wrong.
+    """The sample rate that headers state (:func:`is_rate_name`, and in Content-Type), and what is wrong with them.
 
     None where nothing is stated, or wrong. A header that is no rate at all is not one of these, and says nothing.
     """
     found: dict[int, str] = {}
-    for name in RATE_HEADERS:
-        if (rate_hz := _rate(headers.get(name, ""))) is not None:
+    for name, text in headers.items():
+        if is_rate_name(name) and (rate_hz := rate_of_text(text)) is not None:
             found.setdefault(rate_hz, name)
     _, by_type_hz, problem = parse_content_type(headers.get("Content-Type", ""))
     if by_type_hz is not None:
@@ -200,7 +234,10 @@ def stated_rate(headers: Mapping[str, str]) -> tuple[int | None, str | None]:
     return next(iter(found), None), problem
 
 
-def _rate(text: str) -> int | None:
+def rate_of_text(text: str) -> int | None:
+    """A sample rate as text has it (``16000``, ``16000.0``, ``16000 Hz``); None for what is none."""
     text = text.strip().lower().removesuffix("hz").strip()
+    whole, _, fraction = text.partition(".")
+    text = text if fraction.strip("0") else whole
     is_number = text.isascii() and text.isdigit() and len(text) < 10
     return int(text) if is_number and int(text) in SAMPLE_RATES_HZ else None

@@ -63,8 +63,21 @@ def open_session(options: WireOptions, api_key: str | None = None, *, reuse: boo
         auto_decompress=False,
         read_bufsize=READ_BUFFER_BYTES,
         ws_response_class=WebSocket,
+        trace_configs=[_noting_reuse()],
     )
     return without_second_tries(session)
+
+
+def _noting_reuse() -> aiohttp.TraceConfig:
+    """Tells the ``trace_request_ctx`` of a request, if it has one, that its connection was used before."""
+
+    async def note(_: Any, trace: Any, __: Any) -> None:
+        if trace.trace_request_ctx is not None:
+            trace.trace_request_ctx.reused = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
 
 
 def without_second_tries(session: aiohttp.ClientSession) -> aiohttp.ClientSession:

@@ -14,8 +14,6 @@ from omni_bench.load.clients.decoder import (
     Part,
     WireFailure,
     decode_base64,
-    parse_object,
-    reject_error,
     stated_format,
     stated_id,
 )
@@ -41,24 +39,16 @@ class SpeechChunks(EventDecoder):
 
     last = END_MARK
 
-    def _take(self, data: str) -> Iterator[Part]:
-        if self._done:
-            raise WireFailure("content_type", f"the stream goes on after {END_MARK}")
-        if data.strip() == END_MARK:
-            yield from self._end_audio()
-            self._unknown.refuse_if_all(heard=self._has_audio)
-            return
-        event = parse_object(data, "an event of the stream")
-        reject_error(event)
+    def _take(self, event: dict[str, Any]) -> Iterator[Part]:
         self.server_id = self.server_id or stated_id(event.get("id"))
-        if event.get("object") != CHUNK:
-            self._unknown.note(event.get("object", event.get("type")))
+        if CHUNK not in (event.get("object"), kind := self._kind(event)):
+            self._unknown.note(kind)
             return
         audio = event.get("audio")
         if audio is not None and not isinstance(audio, dict):
             raise WireFailure("content_type", f"audio of {CHUNK} is not an object but {type(audio).__name__}")
         if audio:
-            self._payload.state_rate(audio.get("sample_rate"), CHUNK)
+            self._refuse_after_end("audio")
             payload = decode_base64(audio.get("data"), f"audio.data of {CHUNK}")
             pcm = self._payload.decode(payload, stated_format(audio.get("format"), CHUNK))
             self._has_audio = True

@@ -13,7 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from omni_bench.load.clients.decoder import AudioPart, Part, UnknownEvents, WireFailure, event_limit_bytes
+from omni_bench.load.clients.decoder import (
+    AudioPart,
+    Part,
+    UnknownEvents,
+    WireFailure,
+    event_limit_bytes,
+    parse_object,
+    reject_error,
+)
 from omni_bench.load.clients.responses import describe_body, error_in_body
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.units import Unit, json_object
@@ -127,10 +135,10 @@ class EventDecoder(ABC):
     last: ClassVar[str]
 
     def __init__(self, options: WireOptions, stated_rate_hz: int | None = None) -> None:
-        self._default_rate_hz = stated_rate_hz or options.sample_rate_hz
+        self._default_rate_hz = options.sample_rate_hz
         self._events = SseParser(event_limit_bytes(options))
         self._payload = AudioPayload(options.max_audio_s)
-        self._states_rate = stated_rate_hz is not None
+        self._payload.state_rate(stated_rate_hz, "a header")
         self._unknown = UnknownEvents()
         self._has_audio = self._done = False
         self._any = False
@@ -145,7 +153,7 @@ class EventDecoder(ABC):
     @property
     def states_rate(self) -> bool:
         """See :class:`omni_bench.load.clients.decoder.ResponseFacts`."""
-        return self._states_rate or self._payload.sample_rate_hz is not None
+        return self._payload.sample_rate_hz is not None
 
     @property
     def unknown_events(self) -> str | None:
@@ -172,11 +180,23 @@ class EventDecoder(ABC):
         raise WireFailure("disconnected", f"the stream ends without {self.last}{came}{self._unknown.also}")
 
     def _take_named(self, data: str) -> Iterator[Part]:
-        """An event that is called an error may hold anything."""
+        """An event that is called an error may hold anything; one without data keeps the connection alive."""
         self._any = True
         if self._events.name == "error" and not data.lstrip().startswith("{"):
             raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {describe_body(data.encode())}")
-        yield from self._take(data)
+        if not (data := data.strip()):
+            return
+        if data == END_MARK:
+            yield from self._take_mark()
+            return
+        event = parse_object(data, "an event of the stream")
+        reject_error(event, self._events.name)
+        self._payload.state_rates(event, self._kind(event) or "an event")
+        yield from self._take(event)
+
+    def _kind(self, event: dict[str, Any]) -> Any:
+        """What an event is called: by itself, or by its ``event`` field alone."""
+        return event.get("type") or event.get("object") or self._events.name or None
 
     def _end_audio(self) -> Iterator[Part]:
         """The event called ``last`` has come. Raises WireFailure if it cuts a WAV."""
@@ -184,9 +204,24 @@ class EventDecoder(ABC):
         if pcm := self._payload.end():
             yield AudioPart(pcm)
 
+    def _take_mark(self) -> Iterator[Part]:
+        """``[DONE]``, which ends the answer; some servers say it twice. Raises WireFailure if none was understood."""
+        if not self._done:
+            yield from self._end_audio()
+            self._unknown.refuse_if_all(heard=self._heard)
+
+    def _refuse_after_end(self, what: str) -> None:
+        """``what`` must not come any more. Raises WireFailure."""
+        if self._done:
+            raise WireFailure("content_type", f"{what} after {self.last}")
+
+    @property
+    def _heard(self) -> bool:
+        return self._has_audio
+
     @abstractmethod
-    def _take(self, data: str) -> Iterator[Part]:
-        """One event's data. Raises WireFailure."""
+    def _take(self, event: dict[str, Any]) -> Iterator[Part]:
+        """One event, which is no error. Raises WireFailure."""
 
 
 # ---- Events for the chaos proxy, which sends them on ----

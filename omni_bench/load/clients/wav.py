@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 
 from omni_bench.load.clients.decoder import WireFailure
-from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, SAMPLE_RATES_HZ, describe_body, error_in_body
+from omni_bench.load.clients.responses import (
+    ERROR_BODY_LIMIT_BYTES,
+    SAMPLE_RATES_HZ,
+    describe_body,
+    error_in_body,
+    is_rate_name,
+    rate_of_text,
+)
 from omni_bench.records.timeline import SAMPLE_WIDTH_BYTES
 
 HEADER_LIMIT_BYTES = 64 * 1024
@@ -179,6 +186,7 @@ class AudioPayload:
         self.sample_rate_hz: int | None = None
         self._wav: WavStream | None = None
         self._held = b""
+        self._rate_from = ""
         self._says_wav = self._is_bare = False
 
     def decode(self, data: bytes, stated_format: str | None = None) -> bytes:
@@ -214,11 +222,30 @@ class AudioPayload:
         """Note what rate ``where`` states, None for none. Raises WireFailure if it is none, or another than before."""
         if rate_hz is None:
             return
-        if isinstance(rate_hz, bool) or not isinstance(rate_hz, int) or rate_hz not in SAMPLE_RATES_HZ:
+        found_hz = None if isinstance(rate_hz, bool) else rate_of_text(str(rate_hz))
+        if found_hz is None:
             raise WireFailure("content_type", f"{where} states a sample rate of {str(rate_hz)[:40]!r}")
-        if self.sample_rate_hz is not None and self.sample_rate_hz != rate_hz:
-            raise WireFailure("content_type", f"{where} states {rate_hz} Hz after {self.sample_rate_hz} Hz")
-        self.sample_rate_hz = rate_hz
+        if self.sample_rate_hz is not None and self.sample_rate_hz != found_hz:
+            before = f"after {self.sample_rate_hz} Hz of {self._rate_from}"
+            raise WireFailure("content_type", f"{where} states {found_hz} Hz {before}")
+        if self.sample_rate_hz is None:
+            self.sample_rate_hz, self._rate_from = found_hz, where
+
+    def state_rates(self, value: object, where: str, depth: int = 6) -> None:
+        """Note the rates that ``value``, of JSON, states under any name and at any place. Raises WireFailure.
+
+        What is called an input is not of the answer.
+        """
+        if depth and isinstance(value, dict):
+            for name, one in value.items():
+                if isinstance(one, (dict, list)):
+                    if not name.startswith("input"):
+                        self.state_rates(one, where, depth - 1)
+                elif one is not None and is_rate_name(name):
+                    self.state_rate(one, where)
+        elif depth and isinstance(value, list):
+            for one in value[:4]:
+                self.state_rates(one, where, depth - 1)
 
     def end(self) -> bytes:
         """The audio is over: the samples that were held back. Raises WireFailure if a container is cut.

@@ -78,6 +78,19 @@ def test_a_failed_warm_up_makes_the_level_invalid():
     assert judged([runs.timeline("a")], warmup=bad) == ["warm-up failed: 1 of 2 requests (http_status 1)"]
 
 
+def test_a_shortage_of_the_client_in_the_warm_up_is_the_clients():
+    warmup = Warmup(completed=1, failed=16, errors={"client_shortage": 15, "timeout": 1})
+    metrics = [request_metrics(runs.timeline("a"), None)]
+    found = level_reasons(summarise_level(1, [runs.timeline("a")], metrics, {}, warmup=warmup), lag_budget_ms=None)
+    assert [(one.code, one.blame) for one in found] == [
+        (Code.CLIENT_SHORTAGE, Blame.CLIENT),
+        (Code.WARMUP_FAILED, Blame.SERVER),
+    ]
+    assert found[0].text.startswith("15 of 18 requests failed because the client's machine")
+    assert found[1].text == "warm-up failed: 1 of 17 requests (timeout 1)"
+    assert "ulimit -n" in " ".join(next_steps(found))
+
+
 @pytest.mark.parametrize(("p99_ms", "count"), [(25.0, 0), (25.1, 1)])
 def test_the_clients_lag_budget(p99_ms, count):
     lag = LoopLag(p50_ms=0.1, p99_ms=p99_ms, max_ms=99.0, samples=500)

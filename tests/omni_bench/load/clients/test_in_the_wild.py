@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import errno
 import json
+import socket
 import struct
 from itertools import count
 
+import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from omni_bench.load.clients import exchange
 from omni_bench.load.clients.abort import AbortSwitch
@@ -81,7 +86,11 @@ def test_a_size_that_can_be_true_is_believed():
         ({"x-sample-rate": " 16000 Hz"}, 16_000),
         ({"Content-Type": "audio/pcm; rate=44100"}, 44_100),
         ({"Content-Type": 'audio/pcm; channels=1; RATE="22050"', "Sample-Rate": "22050"}, 22_050),
+        ({"X-Audio-Samplerate": "48000"}, 48_000),
+        ({"x_samplerate": "16000.0"}, 16_000),
+        ({"Audio-Rate": "8000", "X-PCM-Sample-Rate": "8000"}, 8_000),
         ({"X-Sample-Rate": "fast"}, None),
+        ({"X-Sample-Rate": "16000.5", "X-Frame-Rate": "12500", "X-RateLimit": "60000"}, None),
         ({}, None),
     ],
 )
@@ -97,7 +106,90 @@ def test_headers_that_contradict_each_other_are_named():
     assert rate_hz is None and "X-Sample-Rate 16000 Hz, Content-Type 24000 Hz" in problem
 
 
+WITH_RATE = {  # events of each form that state a rate somewhere, and the end
+    "openai_speech_sse": (
+        lambda rate: {"type": "speech.audio.start", "format": {"sampleRate": rate}},
+        {"type": "speech.audio.delta", "audio": PCM64},
+        {"type": "speech.audio.done"},
+    ),
+    "sglang_omni_speech": (
+        lambda rate: {"object": "audio.speech.start", "sample_rate_hz": rate},
+        {"object": "audio.speech.chunk", "audio": {"data": PCM64}},
+        "[DONE]",
+    ),
+    "openai_chat_audio": (
+        lambda rate: {"choices": [{"delta": {"audio": {"data": PCM64, "sample_rate": rate}}}]},
+        {"choices": [{"delta": {"audio": {"data": PCM64}}}]},
+        "[DONE]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_RATE)
+@pytest.mark.parametrize("rate", [16_000, 16_000.0, "16000"])
+def test_a_rate_in_any_event_counts_and_must_be_that_of_the_headers(kind, rate):
+    first, *rest = WITH_RATE[kind]
+    body = events(first(rate), *rest)
+    assert decode(kind, body)[1:] == (16_000, True) == decode(kind, body, stated_rate_hz=16_000)[1:]
+    with pytest.raises(WireFailure, match="16000 Hz after 24000 Hz of a header"):
+        decode(kind, body, stated_rate_hz=24_000)
+    assert decode(kind, events({"type": "hello", "input_audio": {"sample_rate": 8000}}, *rest))[1] == 24_000
+
+
+async def test_so_must_that_of_a_handshake():
+    decoder = SpeechMessages(OPTIONS, 24_000)
+    with pytest.raises(WireFailure, match="16000 Hz after 24000 Hz of a header"):
+        list(decoder.feed('{"type": "audio.start", "sample_rate": "16000"}'))
+    app = web.Application()
+
+    async def agree(request):
+        socket = web.WebSocketResponse()
+        socket.headers.update({"X-Sample-Rate": "16000", "X-Audio-Rate": "8000"})
+        await socket.prepare(request)
+        await socket.receive()
+        return socket
+
+    app.router.add_get("/v1/audio/speech/stream", agree)
+    async with TestServer(app) as server, open_session(OPTIONS) as session:
+        timeline, _ = await speak(server.port, session, kind="openai_speech_ws")
+    assert "X-Sample-Rate 16000 Hz, X-Audio-Rate 8000 Hz" in timeline.error.message
+
+
 # --- events
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (b'event: error\ndata: {"code": "CUDA_OOM", "msg": "out of memory"}\n\n', "out of memory"),
+        (events({"type": "response.failed", "response": {"error": {"message": "engine dead"}}}), "engine dead"),
+        (events({"type": "synthesis_failed", "stage": 2}), '"stage": 2'),
+        (events({"type": "status", "response": {"error": "boom"}}), "boom"),
+    ],
+)
+@pytest.mark.parametrize("kind", WITH_RATE)
+def test_an_error_counts_whatever_it_is_called(kind, more, words):
+    _, audio, end = WITH_RATE[kind]
+    found, message = refusal(kind, events(audio) + more + events(end))
+    assert found == "in_band_error" and words in message
+    if more.startswith(b"data: "):
+        with pytest.raises(WireFailure, match="the server says: ") as caught:
+            list(SpeechMessages(OPTIONS).feed(more[6:].decode()))
+        assert words in caught.value.error.message
+
+
+@pytest.mark.parametrize("kind", WITH_RATE)
+def test_what_comes_after_the_end_is_passed_over_unless_it_is_audio(kind):
+    _, audio, end = WITH_RATE[kind]
+    last = events(end, end, {"type": "usage", "n": 3}, "[DONE]", "[DONE]")
+    assert decode(kind, b"data: \n\ndata\n\n" + events(audio) + last)[0] == PCM, "and so is an event without data"
+    assert refusal(kind, events(audio, end, audio))[0] == "content_type"
+
+
+def test_a_kind_may_stand_in_its_own_field():
+    audio = b"event: speech.audio.delta\n" + events({"audio": PCM64})
+    assert decode("openai_speech_sse", audio + b"event: speech.audio.done\n" + events({}))[0] == PCM
+    assert "'audio.part' (1)" in refusal("openai_speech_sse", audio.replace(b"speech.audio.delta", b"audio.part"))[1]
 
 
 def test_sglang_omnis_own_events_are_read():
@@ -149,6 +241,13 @@ def test_what_comes_in_place_of_events_is_shown(kind, body, failure, words):
         (wav(PCM, 16), "a WAV"),
         (b"\0\0\0\x20ftypM4A ", "MP4"),
         (b"\xff\xf1\x50\x80\x01\x1f\xfc\0\xff\xf1\x50\x80\x01\x1f\xfc\0", "AAC"),
+        (b"RF64\xff\xff\xff\xffWAVEds64", "RF64 (a WAV of 64-bit sizes)"),
+        (b"riff\x2e\x91\xcf\x11\xa5\xd6", "W64"),
+        (b"caff\0\x01", "CAF"),
+        (b"NIST_1A\n   1024", "NIST SPHERE"),
+        (bytes(70) + (b"\xff\xf3\x84\xc4" + bytes(188)) * 7, "an MP3, from the middle of a frame on"),
+        (bytes(70) + (b"\xff\xf1\x50\x80\x01\x1f\xfc\0") * 7, "AAC, from the middle of a frame on"),
+        (bytes(70) + (b"\xff\xf3\x84\xc4" + bytes(188)) * 4, None),  # by chance
         (PCM, None),
         (b"\xff\xf3" * 500, None),  # quiet samples, and no frames
     ],
@@ -225,18 +324,53 @@ async def test_an_answer_is_bounded_in_its_pieces(ask, monkeypatch):
     assert timeline.error.message == "more than 1000 pieces of audio or text"
 
 
+async def test_a_timeout_says_what_came(ask, raw_server, send):
+    async def unknown(request, server):
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(events({"type": "odd"}, {"type": "speech.audio.delta", "audio": PCM64}))
+        await asyncio.sleep(5)
+        return response
+
+    short = WireOptions(24_000, 0.3, 5.0, max_audio_s=1.0)
+    timeline, _ = await ask(unknown, options=short, kind="openai_speech_sse")
+    assert timeline.error.message.endswith("what came: 16 B of audio; of unknown kinds 'odd' (1)")
+    async with raw_server(b"HTTP/1.1 200 OK\r\nX-A: ", then_wait=True) as port:
+        timeline, _ = await send(port, options=short)
+    assert timeline.error.message.endswith("what came: no headers of an answer, or none that ended")
+
+
+@pytest.mark.parametrize("mime", ["binary/octet-stream", "application/x-octet-stream", "application/octet-stream"])
+async def test_bytes_of_no_further_name_are_samples(ask, mime):
+    async def handler(request, server):
+        return web.Response(body=PCM, content_type=mime)
+
+    timeline, audio = await ask(handler)
+    assert timeline.ok and b"".join(audio) == PCM
+
+
+@pytest.mark.parametrize("mime", ["text/plain", "application/json", "application/x-ndjson", "video/mp4", "text/html"])
+async def test_another_type_is_refused_with_the_switch_unless_it_is_a_page(ask, mime):
+    async def handler(request, server):
+        return web.Response(body=PCM, content_type=mime)
+
+    timeline, _ = await ask(handler)
+    assert timeline.error.kind == "content_type"
+    assert (f"client.content_types=[{mime}]" in timeline.error.message) == (mime != "text/html")
+
+
 # --- ids, shortages and idle connections
 
 
 NUMBERS = count()
 
 
-async def speak(port, session, prefix=""):
+async def speak(port, session, prefix="", kind="openai_speech"):
     planned = PlannedRequest(f"c1-{next(NUMBERS):04d}", "p", {}, None, False, None)
-    return await FORMS["openai_speech"].send(
+    return await FORMS[kind].send(
         RequestContext(
             session,
-            f"http://127.0.0.1:{port}/v1/audio/speech",
+            f"http://127.0.0.1:{port}{FORMS[kind].path}",
             planned,
             b"{}",
             concurrency=1,
@@ -256,9 +390,6 @@ async def test_the_id_on_the_wire_is_not_the_stored_one(scripted_server):
 
 
 async def test_a_shortage_of_the_client_is_the_clients(monkeypatch):
-    import errno
-    import socket
-
     def none_left(*_, **__):
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -266,6 +397,34 @@ async def test_a_shortage_of_the_client_is_the_clients(monkeypatch):
         monkeypatch.setattr(socket, "socket", none_left)
         timeline, _ = await speak(9, session)
     assert timeline.error.kind == "client_shortage" and "Too many open files" in timeline.error.message
+
+
+@pytest.mark.parametrize("shortage", [MemoryError(), OSError(errno.ENOBUFS, "No buffer space available")])
+async def test_so_is_one_in_the_middle_of_an_answer(shortage, ask, monkeypatch):
+    """As aiohttp raises it: inside of an error that blames the body (ClientPayloadError ... MemoryError())."""
+
+    def take(*_):
+        try:
+            raise shortage
+        except (MemoryError, OSError) as cause:
+            raise aiohttp.ClientPayloadError(f"Response payload is not completed: {cause!r}") from cause
+
+    monkeypatch.setattr(exchange.Record, "take", take)
+    assert (await ask())[0].error.kind == "client_shortage"
+
+
+async def test_a_reused_connection_that_was_closed_is_said_to_be_one():
+    async def twice(reader, writer):
+        for answer in (b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nContent-Length: 2\r\n\r\nab", b""):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(twice, "127.0.0.1", 0)
+    async with server, open_session(OPTIONS) as session:
+        first, second = [(await speak(server.sockets[0].getsockname()[1], session))[0] for _ in range(2)]
+    assert first.ok and second.error.kind == "disconnected"
+    assert "a reused connection was closed by the server before it answered" in second.error.message
 
 
 async def test_no_connection_is_used_that_a_server_may_be_closing(scripted_server, monkeypatch):

@@ -186,8 +186,8 @@ def test_other_choices_are_not_the_answer():
 FAILURES = [
     ([], "disconnected", "without [DONE]"),
     ([text("Hi"), audio(b"ab"), usage(1)], "disconnected", "without [DONE]"),
-    ([text("Hi"), DONE, text("more")], "content_type", "goes on after [DONE]"),
-    ([DONE, DONE], "content_type", "goes on after [DONE]"),
+    ([text("Hi"), DONE, text("more")], "content_type", "text after [DONE]"),
+    ([text("Hi"), DONE, audio(b"ab")], "content_type", "audio after [DONE]"),
     ([text("Hi"), audio(b"ab"), sse({"error": {"message": "boom"}})], "in_band_error", "boom"),
     ([sse({"error": {"message": "boom"}}), DONE], "in_band_error", "boom"),
     ([sse({"object": "error", "message": "boom", "code": 400}), DONE], "in_band_error", "boom"),

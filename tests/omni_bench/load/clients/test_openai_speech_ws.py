@@ -100,7 +100,7 @@ FAILURES = [
     ([OVER, b"ab"], "content_type", "after session.done"),
     ([message("error", message="boom")], "in_band_error", "boom"),
     ([message("error", error={"message": "boom"}, message="other")], "in_band_error", "boom"),
-    ([message("error")], "in_band_error", "no message"),
+    ([message("error")], "in_band_error", '{"type": "error"}'),
     ([START, b"ab", message("audio.done", error=True)], "in_band_error", "failed"),
     ([message("audio.start", format="mp3"), b"ab"], "content_type", "format 'mp3'"),
     ([message("audio.start", channels=2)], "content_type", "2 channels"),
