@@ -26,6 +26,10 @@ def other_channel(pcm, other):
     return np.stack([pcm, other], axis=1).astype("<i2").tobytes()
 
 
+def dithered(pcm):
+    return pcm * 65536.0 + np.random.default_rng(0).integers(0, 65536, len(pcm))
+
+
 FORMS = {
     "64-bit floats": lambda pcm: (pcm / 32768).astype("<f8").tobytes(),
     "32-bit floats": lambda pcm: (pcm / 32768).astype("<f4").tobytes(),
@@ -37,9 +41,7 @@ FORMS = {
     "signed 8-bit samples": lambda pcm: coded(pcm, "PCM_S8"),
     "24-bit samples": lambda pcm: coded(pcm, "PCM_24"),
     "big-endian 24-bit samples": lambda pcm: coded(pcm, "PCM_24", "BIG"),
-    "32-bit integers": lambda pcm: (
-        pcm.astype("<i4") * 65536 + np.random.default_rng(0).integers(0, 65536, len(pcm))
-    ).tobytes(),
+    "32-bit integers": lambda pcm: dithered(pcm).astype("<i4").tobytes(),
     "32-bit integers, or two channels of which the first is silent": lambda pcm: coded(pcm, "PCM_32"),
     "two channels of which the second is silent": lambda pcm: other_channel(pcm, 0 * pcm),
     "two channels with the same samples": lambda pcm: other_channel(pcm, pcm),
