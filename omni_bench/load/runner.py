@@ -78,12 +78,14 @@ def run_level(
     health_path: str = "/health",
     workers: int | None = 1,
     ray_address: str | None = None,
+    reuse: bool = True,
 ) -> LevelRecording:
     """Run one level in ``workers`` processes (None: as :func:`workers_for` has it) and return its raw facts.
 
     Their clocks are one, as all are processes of this machine (CLOCK_MONOTONIC), and so is the start of the measured
     phase. In a closed loop they draw from one queue of requests. ``ray_address``: spread them over the nodes of that
-    Ray cluster (:mod:`omni_bench.load.ray_engine`); each node then has its part of the plan.
+    Ray cluster (:mod:`omni_bench.load.ray_engine`); each node then has its part of the plan. ``reuse``: whether the
+    server keeps connections for a next request.
 
     ``on_event`` is called in this thread with each event as it comes; the load does not wait
     for it. Every request of the plan gets a RequestFinished event, also one that was given
@@ -102,7 +104,7 @@ def run_level(
     LevelBroken (a worker crashed, with the end of its stderr, or a node of the cluster is gone), and
     whatever ``on_event`` raises.
     """
-    job = make_job(plan, base_url, client, spool_dir, health_path)
+    job = make_job(plan, base_url, client, spool_dir, health_path, reuse=reuse)
     allow_files(connections_of(plan))
     try:
         spool_dir.mkdir(parents=True, exist_ok=True)
@@ -139,7 +141,9 @@ def check_api_key(client: ClientConfig) -> None:
         )
 
 
-def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Path, health_path: str) -> LevelJob:
+def make_job(
+    plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Path, health_path: str, *, reuse: bool = True
+) -> LevelJob:
     """The worker's job, checked. Raises ConfigError for a URL or a key that cannot work."""
     problem = url_problem(base_url)
     if problem is not None:
@@ -158,6 +162,7 @@ def make_job(plan: LevelPlan, base_url: str, client: ClientConfig, spool_dir: Pa
             max_audio_s=client.max_audio_s,
             stall_timeout_s=client.stall_timeout_s,
             content_types=tuple(one.strip().lower() for one in client.content_types),
+            reuse=reuse,
         ),
         api_key_env=client.api_key_env,
         id_prefix=f"{secrets.token_hex(6)}-",

@@ -174,8 +174,9 @@ class LevelRun:
         return self._abort.reason.unsent if self._abort.reason is not None else self._no_server
 
     async def _open_connections(self, session: aiohttp.ClientSession) -> None:
-        if self._stopped() is not None or self._form.is_socket or isinstance(self._job.plan.concurrency, Rate):
-            return  # none is kept there: see open_session
+        kept = self._job.options.reuse and not isinstance(self._job.plan.concurrency, Rate)  # see open_session
+        if self._stopped() is not None or self._form.is_socket or not kept:
+            return
         with contextlib.suppress(TimeoutError):  # the requests that follow will say what is wrong
             async with self._abort.deadline(self._job.options.connect_timeout_s):
                 await warm_pool(session, self._job.health_url, self._slots())

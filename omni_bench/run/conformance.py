@@ -35,6 +35,7 @@ class Conformance:
     ``streams``: whether the first audio (of a reply in text, the first delta) came well before the end, and not all
     at once. ``seed``: ``obeyed`` (the same seed repeats the answer, another changes it), ``without effect`` (the answer
     is the same for another seed), ``not repeatable`` (the same seed gave two answers), None if none is sent.
+    ``keeps_connections``: whether a connection could be used again, also after it had waited for a while.
     """
 
     status: int | None
@@ -48,6 +49,7 @@ class Conformance:
     first_share: float | None
     streams: bool
     seed: str | None
+    keeps_connections: bool | None = None
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -107,6 +109,11 @@ def warnings(found: Conformance, client: ClientConfig, info: TargetInfo) -> Iter
         yield f"the server does not stream: {first} came in {_times(pieces)}{share}; {what} is E2EL"
     if found.seed == NOT_REPEATABLE:
         yield "the same seed gave two different answers: runs cannot be repeated exactly, and parity alone means little"
+    if found.keeps_connections is False:
+        yield (
+            "the server closes connections between two requests: every request opens one of its own, as part of its "
+            "TTFP"
+        )
     models = listed_models(info.models)
     if models and client.model not in models and not is_cut(info.models["data"]):
         yield f"client.model={client.model} is not among the models that the server lists: {', '.join(models[:5])}"

@@ -384,6 +384,7 @@ def _drive(session: _Session, plan: LevelPlan, target: Target, on_event: Callabl
         health_path=config.target.health_path,
         workers=config.load.workers,
         ray_address=config.load.ray_address if config.load.engine == RAY else None,
+        reuse=session.server_facts.keeps_connections,
     )
 
 

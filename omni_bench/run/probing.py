@@ -24,7 +24,7 @@ from omni_bench.errors import ProtocolError, TargetError
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
 from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.responses import container_of, parse_content_type, stated_rate
-from omni_bench.load.clients.session import open_session
+from omni_bench.load.clients.session import IDLE_S, open_session
 from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
 from omni_bench.load.runner import TARGET_DIED, make_job
@@ -45,6 +45,9 @@ ALIVE_POLL_S = 0.25
 RETRY_AFTER_S = 1.0
 SETTLE_S = 0.3
 """A connection breaks a moment before its server is known to have died."""
+IDLE_CHECK_S = 1.2 * IDLE_S
+"""A connection that is open after that long is open whenever the load uses it again."""
+HEALTH_TIMEOUT_S = 2.0
 INTERRUPTED = AbortReason(*(RequestError("cancelled", "the probe was interrupted"),) * 2)
 _BUSY = (408, 429)
 _HOPELESS = ("timeout", "content_type", "too_large", "cancelled")
@@ -83,11 +86,12 @@ async def _probe(
     job = make_job(LevelPlan(1, (), ()), target.base_url, client, Path(), config.target.health_path)
     framings: list[Framing] = []
     abort = AbortSwitch()
-    async with open_session(job.options, key_of(client)) as session:
-        session.trace_configs.append(_looking(framings))
+    async with open_session(job.options, key_of(client), idle_s=2 * IDLE_CHECK_S) as session:
+        links = _Links()
+        session.trace_configs.extend((_looking(framings), links.trace()))
         watch = asyncio.create_task(_watch(target, stop, abort))
         try:
-            asker = _Asker(client, prompt, session, job, abort)
+            asker = _Asker(client, prompt, session, job, abort, links)
             first = await _first_answer(asker, target)
             framing = framings[-1] if framings else None
             seed = await _seed(asker, first)
@@ -96,12 +100,30 @@ async def _probe(
                 longer = await asker.ask(4, client.seed, LONG)
                 if longer.timeline.ok:
                     found = describe(longer.timeline, framing, seed)
+            found = replace(found, keeps_connections=await _keeps_connections(asker))
         finally:
             watch.cancel()
     _check_alive(target)
     said = (*warnings(found, client, info), *_oddities(first, prompt))
     key = key_of(client)
     return replace(found, content_type=without_key(found.content_type, key), warnings=without_key(said, key))
+
+
+@dataclass
+class _Links:
+    """The connections of requests one after another. ``made``: by now; ``closed``: one that could have been used on."""
+
+    made: int = 0
+    closed: bool = False
+
+    def trace(self) -> aiohttp.TraceConfig:
+        async def note(*_: Any) -> None:
+            self.made += 1
+
+        config = aiohttp.TraceConfig()
+        config.on_connection_create_end.append(note)
+        config.freeze()
+        return config
 
 
 @dataclass(frozen=True)
@@ -111,9 +133,23 @@ class _Asker:
     session: aiohttp.ClientSession
     job: LevelJob
     abort: AbortSwitch
+    links: _Links
 
     async def ask(self, number: int, seed: int | None, sentences: Mapping[str, str] = SHORT) -> _Answer:
-        """Send a sentence once."""
+        """Send a sentence, once more on a new connection if the server closed the one that had been used before.
+
+        It may then be spoken twice, which only matters where it is timed.
+        """
+        made = self.links.made
+        answer = await self._send(number, seed, sentences)
+        error = answer.timeline.error
+        if made == self.links.made and error is not None and error.kind == "disconnected":
+            answer = await self._send(number, seed, sentences)
+        if made and made < self.links.made and answer.timeline.ok:
+            self.links.closed = True
+        return answer
+
+    async def _send(self, number: int, seed: int | None, sentences: Mapping[str, str]) -> _Answer:
         form = FORMS[self.client.kind]
         text = sentences.get(self.prompt.language, self.prompt.text)
         body = form.build_body(replace(self.prompt, text=text), self.client, seed)
@@ -161,6 +197,29 @@ async def _first_answer(asker: _Asker, target: Target) -> _Answer:
         f"the server at {asker.job.url} cannot be measured with client={asker.client.kind}, so that nothing was timed: "
         f"{without_key(problem, key_of(asker.client))}"
     )
+
+
+async def _keeps_connections(asker: _Asker) -> bool | None:
+    """Whether the connection of the answers before is still used for a request that comes a while later.
+
+    None for a WebSocket, whose connection serves one request.
+    """
+    if FORMS[asker.client.kind].is_socket:
+        return None
+    made = asker.links.made
+    if not asker.links.closed:
+        await asyncio.sleep(IDLE_CHECK_S)
+        try:
+            async with (
+                asyncio.timeout(HEALTH_TIMEOUT_S),
+                asker.session.get(asker.job.health_url, allow_redirects=False),
+            ):
+                pass
+        except TimeoutError:  # of a server that has no such page; how it treats connections is what was asked
+            pass
+        except (aiohttp.ClientError, OSError):
+            return False
+    return not asker.links.closed and made == asker.links.made
 
 
 def _check_alive(target: Target) -> None:

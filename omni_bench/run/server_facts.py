@@ -34,6 +34,11 @@ class ServerFacts:
     _url: str = ""
     _key: str | None = None
 
+    @property
+    def keeps_connections(self) -> bool:
+        """Whether a connection may be used again; also where the probe does not know."""
+        return (self.conformance or {}).get("keeps_connections") is not False
+
     def before(
         self,
         config: RunConfig,

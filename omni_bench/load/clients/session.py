@@ -20,7 +20,8 @@ than any server waits before it closes one (the usual 5 s of uvicorn, 1 s and 2 
 class WireOptions:
     """What the wire client needs of the client's configuration; plain values, so that it travels as JSON.
 
-    ``content_types``: those of an answer that are taken beside the wire form's own, in lower case.
+    ``content_types``: those of an answer that are taken beside the wire form's own, in lower case. ``reuse``: whether
+    the server keeps connections for a next request.
     """
 
     sample_rate_hz: int
@@ -29,6 +30,7 @@ class WireOptions:
     max_audio_s: float
     stall_timeout_s: float = 20.0
     content_types: tuple[str, ...] = ()
+    reuse: bool = True
 
 
 class WebSocket(aiohttp.ClientWebSocketResponse):
@@ -41,12 +43,15 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
         self.upgrade_headers = response.headers
 
 
-def open_session(options: WireOptions, api_key: str | None = None, *, reuse: bool = True) -> aiohttp.ClientSession:
+def open_session(
+    options: WireOptions, api_key: str | None = None, *, reuse: bool = True, idle_s: float = IDLE_S
+) -> aiohttp.ClientSession:
     """A session without limits, cookies, proxies or decompression of its own. Close it after use.
 
     ``reuse``: connections are used again, as by the next request of a slot. An open loop has no slots: its connections
     would lie idle, hold a thread each in servers that have one a connection, and be closed by others just as a request
-    comes. There every request makes its own, as independent users do, within its TTFP.
+    comes. There every request makes its own, as independent users do, within its TTFP; so it does wherever
+    ``options.reuse`` does not hold. ``idle_s``: see :data:`IDLE_S`.
 
     The deadline of a whole request is not aiohttp's but the caller's, so that an abort can end it.
     """
@@ -54,8 +59,8 @@ def open_session(options: WireOptions, api_key: str | None = None, *, reuse: boo
     if api_key is not None:
         headers["Authorization"] = f"Bearer {api_key}"
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
-        if reuse
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=idle_s)
+        if reuse and options.reuse
         else aiohttp.TCPConnector(limit=0, force_close=True),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=options.connect_timeout_s),
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -13,14 +13,19 @@ import signal
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from omni_bench.errors import ProtocolError, TargetError
+from omni_bench.load.events import read_job, write_message
+from omni_bench.load.runner import make_job
+from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
 from omni_bench.run import probing
 from omni_bench.run.config.compose import compose
 from omni_bench.run.probing import LONG, SHORT, injected, probe_server
+from omni_bench.run.server_facts import ServerFacts
 from omni_bench.targets.base import TargetInfo
 
 PROMPT = Prompt(id="p", text="The text of the data set.", ref_text=None, ref_audio=None, language="en")
@@ -34,6 +39,7 @@ class Server:
     def __init__(self, *answers):
         self.asked = []
         self.alive = True
+        self.per_connection = None  # requests, after which it is closed without a word
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -54,10 +60,18 @@ class Server:
                     else:
                         self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 self.wfile.write(b"0\r\n\r\n")
+                self.served = getattr(self, "served", 0) + 1
+                self.close_connection = self.served == outer.per_connection
+
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
             def log_message(self, *_):
                 pass
 
+        self.handler = Handler  # its ``timeout``: how long a connection may wait for a request
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
         self.base_url = f"http://127.0.0.1:{self.http.server_port}"
@@ -286,3 +300,25 @@ def test_faults_of_the_audio_are_said_before_any_level(serve):
     clipped = struct.pack("<h", 32767) * 500
     found = probe(serve((200, "audio/pcm", (clipped, None, clipped))))
     assert any(one.startswith("the audio of the probe is faulty: clipped") for one in found.warnings)
+
+
+@pytest.mark.parametrize(("idle_s", "requests"), [(0.005, None), (0.3, None), (None, 1), (None, 3)])
+def test_a_server_that_closes_connections_is_found_out_and_its_answers_are_not_lost(serve, idle_s, requests):
+    server = serve(speech)
+    server.handler.timeout, server.per_connection = idle_s, requests
+    found = probe(server)
+    assert found.keeps_connections is False and found.seed == "obeyed"
+    assert any("closes connections between two requests" in one for one in found.warnings)
+    assert ServerFacts(conformance=found.as_dict()).keeps_connections is False
+
+
+def test_one_that_keeps_them_is_taken_at_its_word(serve):
+    found = probe(serve(speech))
+    assert found.keeps_connections and found.warnings == () and ServerFacts().keeps_connections
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_what_was_found_out_reaches_the_load(reuse):
+    client = compose(["scenario=smoke"]).client
+    job = make_job(LevelPlan(1, (), ()), "http://127.0.0.1:1", client, Path("."), "/health", reuse=reuse)
+    assert read_job(write_message(job)).options.reuse is reuse

@@ -8,6 +8,7 @@ import errno
 import json
 import socket
 import struct
+from dataclasses import replace
 from itertools import count
 
 import aiohttp
@@ -431,9 +432,10 @@ async def test_no_connection_is_used_that_a_server_may_be_closing(scripted_serve
     """One that was idle for long is not used again; an open loop uses none again (NeMo-Gym 1555, kserve 5446)."""
     server = scripted_server()
     async with serving(server) as port:
-        for reuse, connections in ((True, 1), (False, 2)):
+        unkept = replace(OPTIONS, reuse=False)
+        for options, reuse, connections in ((OPTIONS, True, 1), (OPTIONS, False, 2), (unkept, True, 2)):
             server.peers.clear()
-            async with open_session(OPTIONS, reuse=reuse) as session:
+            async with open_session(options, reuse=reuse) as session:
                 assert all([(await speak(port, session))[0].ok for _ in range(2)])
             assert len(set(server.peers)) == connections
     assert IDLE_S < 1.0
