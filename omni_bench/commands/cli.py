@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,7 +17,7 @@ from omni_bench import __version__
 from omni_bench.commands.failures import guarded
 from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
 from omni_bench.errors import EXIT_OK, EXIT_USAGE, ConfigError, alternatives
-from omni_bench.terminal import say, say_help
+from omni_bench.terminal import say, say_aside, say_help
 
 RUN_HELP = Path(__file__).with_name("run_help.txt")
 """The help of `run` without Hydra, which takes seconds; ``python -m omni_bench.commands.run`` writes it."""
@@ -48,8 +49,9 @@ MLFLOW_EXPERIMENT_NAME, else of the scenario's name; what is there already is no
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: no character ends a run after hours
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")  # no character ends a run after hours
 
     def command() -> int:
         code = _dispatch(arguments)
@@ -57,7 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # so that a reader that has gone is noticed here and not at exit
         return code
 
-    return guarded(command)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return guarded(command)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Libraries warn of what they were given, which may be a stranger's text."""
+    say_aside(f"warning: {category.__name__}: {message}")
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,24 @@ def store_error(action: str, path: Path, error: OSError) -> StoreError:
     remedy = _REMEDIES.get(error.errno or 0)
     reason = (error.strerror or str(error)).lower()
     return StoreError(f"cannot {action} {path}: {reason}" + (f"; {remedy}" if remedy else ""))
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file at ``path``. Raises StoreError for what is no file: a folder, a device, a dead link."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not path.is_symlink():
+            return False
+        kind = "a link to nothing"
+    except OSError as error:
+        raise store_error("read", path, error) from error
+    else:
+        if stat.S_ISREG(mode):
+            return True
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        kind = f"a link to {kind}" if path.is_symlink() else kind
+    raise StoreError(f"{path} is {kind}, and must be a file")
 
 
 @contextmanager

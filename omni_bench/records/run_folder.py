@@ -22,7 +22,7 @@ import fcntl
 import io
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,7 +31,7 @@ import numpy as np
 from omni_bench.errors import StoreError
 from omni_bench.foreign_text import safe_name
 from omni_bench.records.convert import plain, structure
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
+from omni_bench.records.files import is_there, json_bytes, os_errors_as_store_errors, parse_json, write_atomically
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
@@ -46,6 +46,24 @@ def alternatives_of(missing: Path) -> str:
         if near := difflib.get_close_matches(missing.name, names, n=1, cutoff=0.6):
             return f"; did you mean {missing.with_name(near[0])}?"
     return "; runs lie in reports/runs/SCENARIO/TIME"
+
+
+_AGAIN = "make the run again, or put a whole copy of that file there"
+_NEXT = {
+    "run.json": _AGAIN,
+    "requests.jsonl": _AGAIN,
+    "utterances.jsonl": "remove it and judge the run again: omni-bench judge RUN",
+    "cross_talk.jsonl": "remove it and judge the run again: omni-bench judge RUN",
+}
+
+
+@contextlib.contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """Say of what is wrong with a file also what to do."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{error}; {_NEXT.get(path.name, 'remove it: the report does without it')}") from None
 
 
 class RunFolder:
@@ -176,14 +194,15 @@ class RunFolder:
 
     def read_profile(self) -> RunProfile | None:
         """profile.json, None without one."""
-        if not self.profile_json.is_file():
-            return None
-        with os_errors_as_store_errors("read", self.profile_json):
-            data = self.profile_json.read_bytes()
-        try:
-            return structure(parse_json(data), RunProfile, str(self.profile_json))
-        except (ValueError, RecursionError) as error:
-            raise StoreError(f"{self.profile_json} is not JSON: {error}") from None
+        with _damaged(self.profile_json):
+            if not is_there(self.profile_json):
+                return None
+            with os_errors_as_store_errors("read", self.profile_json):
+                data = self.profile_json.read_bytes()
+            try:
+                return structure(parse_json(data), RunProfile, str(self.profile_json))
+            except (ValueError, RecursionError) as error:
+                raise StoreError(f"{self.profile_json} is not JSON: {error}") from None
 
     @property
     def cross_talk_jsonl(self) -> Path:
@@ -287,12 +306,15 @@ class RunFolder:
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
         """The lines of one of the ``.jsonl`` files, [] if it is not there."""
-        return self._checked(path) if path.is_file() else []
+        with _damaged(path):
+            there = is_there(path)
+        return self._checked(path) if there else []
 
     def _checked(self, path: Path) -> list[dict[str, Any]]:
-        lines = read_json_lines(path)
-        check_lines(path.name, lines, str(path))
-        return lines
+        with _damaged(path):
+            lines = read_json_lines(path)
+            check_lines(path.name, lines, str(path))
+            return lines
 
     def recording(self, relative: str | None) -> Path | None:
         """Where the recording that a line names is, None if it names none. Raises StoreError for one outside."""
@@ -344,7 +366,9 @@ class RunFolder:
 
         Raises StoreError if it is missing, broken, or of another major version.
         """
-        if not self.run_json.is_file():
+        with _damaged(self.run_json):
+            is_whole = is_there(self.run_json)
+        if not is_whole:
             finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
             what = "so that there is nothing to report or judge"
             if self.begun_json.is_file():
@@ -369,9 +393,10 @@ class RunFolder:
 def _read_run(path: Path) -> dict[str, Any]:
     with os_errors_as_store_errors("read", path):
         data = path.read_bytes()
-    try:
-        run = upgrade(parse_json(data))
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
-    validate_run(run, str(path))
+    with _damaged(path):
+        try:
+            run = upgrade(parse_json(data))
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path} is not JSON: {error}") from error
+        validate_run(run, str(path))
     return run

@@ -12,6 +12,7 @@ from omni_bench.report.markdown import render_report
 from omni_bench.report.page.cards import Records
 from omni_bench.report.page.lanes import in_flight_ns
 from omni_bench.report.page.run_page import run_page
+from omni_bench.terminal import say_aside
 
 
 def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path:
@@ -27,6 +28,10 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True) -> Path
     utterances = folder.read_utterances()
     hits = folder.read_lines(folder.cross_talk_jsonl)
     warmup = folder.read_lines(folder.warmup_jsonl)
+
+    named = {path for line in (*requests, *utterances) if isinstance(path := line.get("audio"), str)}
+    if lost := [path for path in named if not (folder.path / path).is_file()]:
+        say_aside(f"warning: {folder.path}: {len(lost)} of {len(named)} recordings are not there, such as {min(lost)}")
 
     def draw() -> list[Path]:
         from omni_bench.report.cross_talk_plot import draw_cross_talk

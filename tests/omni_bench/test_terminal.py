@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +108,26 @@ def test_text_is_printed_in_one_place():
             if name in ("print", "Console"):
                 found.add(str(path.relative_to(package)))
     assert found <= set(PRINTS_OTHERWISE) | {"run/orchestrate.py"}  # whose console is nowhere
+
+
+def test_warnings_of_libraries_are_our_lines_and_no_encoding_ends_a_command():
+    plain = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TERM": "dumb", "NO_COLOR": "1"}
+    program = r"""
+import warnings
+from omni_bench.commands import cli
+def command(_):
+    warnings.warn("Glyph \x1b[2J\n::error::x")
+    cli.say("\u2192 \u4e2d")
+    cli.say_aside("\u2192")
+    return 0
+cli._dispatch = command
+raise SystemExit(cli.main(["list"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **plain, "PYTHONIOENCODING": "ascii:strict", "COLUMNS": "40"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"\\u2192 \\u4e2d\n")
+    assert done.stderr.splitlines() == [rb"warning: UserWarning: Glyph \u001b[2J ::error::x", rb"\u2192"]

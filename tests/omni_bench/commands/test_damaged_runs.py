@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from heard_run import make_heard_run
 from repository import DATA
 
 from omni_bench.commands.cli import main
+from omni_bench.report.write import write_report
 
 OLD_RUNS = DATA / "old_runs"
 FILES = ("run.json", "requests.jsonl", "utterances.jsonl", "warmup.jsonl", "solo.jsonl", "parity.jsonl")
@@ -128,3 +131,56 @@ def test_no_damaged_value_is_an_internal_error(tmp_path, capsys, seed):
         err = capsys.readouterr().err
         assert "internal error" not in err, (name, file.name, place, value)
         assert code in (0, 1) or name == "gate" or err.startswith("omni-bench: error: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("run.json", "folder", "run.json is a folder, and must be a file; make the run again"),
+        ("run.json", "device", "run.json is a link to a device or a pipe, and must be a file; make the run again"),
+        ("run.json", "dead link", "run.json is a link to nothing"),
+        ("run.json", "[1", "run.json is not JSON: "),
+        ("requests.jsonl", "5\n", "requests.jsonl, line 1: not a JSON object: b'5'; make the run again"),
+        ("utterances.jsonl", "folder", "utterances.jsonl is a folder, and must be a file; remove it and judge the run"),
+        (
+            "parity.jsonl",
+            "device",
+            "parity.jsonl is a link to a device or a pipe, and must be a file; ",
+        ),
+        ("warmup.jsonl", "5\n", "line 1: not a JSON object: b'5'; remove it: the report does without it"),
+    ],
+)
+def test_what_is_no_file_of_a_run_is_named_with_what_to_do(damaged, capsys, name, kind, message):
+    path = damaged / name
+    path.unlink(missing_ok=True)
+    match kind:
+        case "folder":
+            path.mkdir()
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "dead link":
+            path.symlink_to("nowhere")
+        case _:
+            path.write_text(kind)
+    assert main(["report", str(damaged)]) == 3
+    assert message in capsys.readouterr().err
+
+
+def test_recordings_that_are_gone_are_said(tmp_path, capsys):
+    make_heard_run(tmp_path / "run").release()
+    shutil.rmtree(tmp_path / "run" / "audio")
+    (tmp_path / "run" / "audio").write_text("x")
+    write_report(tmp_path / "run", plots=False)
+    said = capsys.readouterr().err
+    assert "recordings are not there, such as audio/c4-0000.wav" in said and len(said.splitlines()) == 1
+
+
+def test_a_run_that_cannot_be_written_to_is_said(damaged, capsys, monkeypatch):
+    def refuse(self, *arguments, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert main(["report", str(damaged)]) == 3
+    said = capsys.readouterr().err
+    assert f"cannot write {damaged}" in said and "check the permissions" in said and "internal error" not in said
