@@ -340,5 +340,8 @@ def measured_before(level: Mapping[str, Any]) -> int:
 
 
 def next_steps(reasons: Iterable[InvalidReason]) -> list[str]:
-    """What a person should do next, each step once."""
-    return list(dict.fromkeys(reason.next_step for reason in reasons if reason.next_step is not None))
+    """What a person should do next, each step once; not "again" what can be gone on with, or is to be measured anew."""
+    steps = dict.fromkeys(reason.next_step for reason in reasons if reason.next_step is not None)
+    if not steps.keys().isdisjoint((_RESUME, Code.IN_PARTS.next_step)):
+        steps.pop(_AGAIN, None)
+    return list(steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +82,24 @@ def summary_table(run: Mapping[str, Any], width: int = FULL_WIDTH) -> Table:
         pad_edge=not narrow,
     )
     kept = [one for one in columns(run) if not narrow or one.narrow or one.header == error_rate(run)]
-    for column in kept:
-        header = column.header.removesuffix(" (mean)") if narrow else column.header
+    headers = [column.header.removesuffix(" (mean)") if narrow else column.header for column in kept]
+    rows = [[column.cell(level).strip("*") for column in kept] for level in run["levels"]]
+    if narrow:
+        rows = [[cell.partition(" (")[0] for cell in row] for row in rows]  # without the mean behind a pair
+        if _least_width(headers, rows) > width:  # without the second of a pair
+            headers = [header.replace("p50 / p90", "p50") for header in headers]
+            rows = [[cell.partition(" / ")[0] for cell in row] for row in rows]
+    for header in headers:
         table.add_column(Text(header), justify="right", overflow="fold")
-    for level in run["levels"]:
-        cells = [column.cell(level).strip("*") for column in kept]
-        if narrow:
-            cells = [cell.partition(" (")[0] for cell in cells]  # without the mean behind a pair
-        table.add_row(*map(Text, cells), style=None if level["valid"] else "red")
+    for level, row in zip(run["levels"], rows, strict=True):
+        table.add_row(*map(Text, row), style=None if level["valid"] else "red")
     return table
+
+
+def _least_width(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns that a narrow table takes with no cell, and no word of a header, in two lines."""
+    cells = [[*header.split(), *column] for header, *column in zip(headers, *rows, strict=True)]
+    return sum(max(map(len, one)) for one in cells) + 2 * (len(cells) - 1)
 
 
 def notes(run: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ import run_factory as runs
 from rich.console import Console
 
 from omni_bench.accuracy.wer import score_utterance
-from omni_bench.records.invalid_reason import Code, invalid
+from omni_bench.records.invalid_reason import Code, invalid, next_steps
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary, summary_table, verdict_lines
 from omni_bench.run.document import utterance_record
@@ -67,6 +67,17 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_cells():
     for line in lines:
         if "12/12" in line:  # a row is one line: nothing is folded
             assert "yes" in line and line.count(" / ") == 3
+
+
+def test_no_word_of_a_narrow_table_is_broken():
+    run = runs.make_run((1, 16))
+    for level in run["levels"]:
+        level["cross_talk"] = {"hits": 0}
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(summary_table(run, console.width))
+    shown = console.file.getvalue()
+    assert "cross-talk" in shown and "p90" not in shown and " / " not in shown
+    assert sum("12/12" in line and line.rstrip().endswith("yes") for line in shown.splitlines()) == 2
 
 
 def test_a_narrow_terminal_shows_the_rate_of_a_language_without_words():
@@ -136,3 +147,10 @@ def test_a_reader_that_has_gone_changes_nothing(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "stdout", gone)
         print_summary(runs.make_run((1,)), RunFolder.create(tmp_path / "run"))
         print("and what follows is dropped", flush=True)
+
+
+def test_what_can_be_gone_on_with_is_not_run_again_too():
+    lag = invalid(Code.CLIENT_LAG_UNKNOWN)
+    assert next_steps([invalid(Code.INTERRUPTED), lag]) == [Code.INTERRUPTED.next_step]
+    assert next_steps([lag, invalid(Code.IN_PARTS, before=4, requests=10)]) == [Code.IN_PARTS.next_step]
+    assert next_steps([lag, invalid(Code.NONE_COMPLETED)]) == [lag.next_step, Code.NONE_COMPLETED.next_step]
