@@ -79,10 +79,11 @@ def gate_command(
     try:
         tonight = load_record(run)
         folder = Path(out) if out is not None else RunFolder.open(run).path
-        again_at = folder / RERUN_NAME
+        again_at = (Path(run) if out is None and Path(run).is_dir() else folder) / RERUN_NAME
 
         def second_run() -> StoredRun:
-            return run_again(tonight.command, again_at.absolute(), rerun or None)
+            made = run_again(tonight.command, again_at.absolute(), rerun or None)
+            return replace(made, source=str(again_at))  # as the run was typed
 
         with History(Path(database)) as history:
             is_new = not history.series()  # a mistyped path, perhaps

@@ -7,7 +7,7 @@ from typing import Any
 from omni_bench.nightly.gate.result import GateResult, IntegrityCase, SeriesResult
 from omni_bench.nightly.history.document import record_document
 
-VERSION = "2.1"
+VERSION = "2.2"
 
 
 def to_document(result: GateResult) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def _series(one: SeriesResult) -> dict[str, Any]:
         "reason": one.reason,
         "value": one.value,
         "change": one.change,
+        "second_run_change": one.second_change,
         "against_baseline": one.against_baseline,
         "expected": None if expected is None else vars(expected),
         "commits": None if one.commits is None else list(one.commits),

@@ -16,6 +16,7 @@ from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCas
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.rows import in_place
 from omni_bench.nightly.history.series import equally_long, gated_of, loads
+from omni_bench.report.format import change_text
 
 MAX_LISTED = 8
 
@@ -126,17 +127,25 @@ def _confirmed(one: SeriesResult, again: dict[tuple[str, str], SeriesResult]) ->
     if one.status is not Status.UNCONFIRMED:
         return one
     second = again.get((one.metric, one.load))
+    change = None if second is None else second.change
+    said = _second_run(one, change)
     if _is_acute(second):
-        return replace(one, status=Status.REGRESSION, reason=f"{one.reason}; reproduced by the second run")
-    return replace(
-        one, status=Status.NOT_REPRODUCED, reason=f"{one.reason}; not in the second run", alarm=None, onset=None
-    )
+        return replace(
+            one, status=Status.REGRESSION, reason=f"{one.reason}; reproduced by {said}", second_change=change
+        )
+    text = f"{one.reason}; not in {said}"
+    return replace(one, status=Status.NOT_REPRODUCED, reason=text, alarm=None, onset=None, second_change=change)
 
 
 def _spike(one: SeriesResult, first: SeriesResult | None) -> SeriesResult:
     if first is None or one.status is not Status.PASS:
         return one
-    return replace(one, status=Status.NOT_REPRODUCED, reason=f"first run {first.reason}; not in the second run")
+    text = f"first run {first.reason}; not in {_second_run(one, one.change)}"
+    return replace(one, status=Status.NOT_REPRODUCED, reason=text, second_change=one.change)
+
+
+def _second_run(one: SeriesResult, change: float | None) -> str:
+    return f"the second run ({change_text(METRICS[one.metric], change)})"
 
 
 def _outcome(series: Sequence[SeriesResult]) -> GateOutcome:

@@ -54,8 +54,9 @@ def _series(suite: ElementTree.Element, result: GateResult, one: SeriesResult) -
     is_open = one.onset is not None and not one.onset.is_new
     if one.status in (Status.REGRESSION, Status.UNCONFIRMED) or (is_open and result.until_accepted):
         child = ElementTree.SubElement(element, "failure", message=for_xml(one.reason), type=str(one.status))
+        steps = [step_text(step) for step in result.next_steps]
         where = [onset_line(change) for change in result.changes if one in change.series]
-        child.text = for_xml("\n".join([one.reason, *where, *map(step_text, result.next_steps)]))
+        child.text = for_xml("\n".join(dict.fromkeys([one.reason, *where, *steps])))
     elif one.status is Status.INCONCLUSIVE:
         ElementTree.SubElement(element, "skipped", message=for_xml(f"{one.status}: {one.reason}"))
     else:

@@ -31,7 +31,8 @@ def gate_night(
     pinned: StoredRun | None = None,
     until_accepted: bool = False,
 ) -> GateResult:
-    """Add the night, judge it, and record the verdict. Judging a night again replaces its verdict.
+    """Add the night, judge it, and record the verdict. Judging a night again replaces its verdict and
+    counts its second run again.
 
     ``rerun``: a second run of tonight that is there already; ``run_again`` makes one, called only if something is
     acute. ``pinned``: the reference build's run of the same night. ``until_accepted``: a night with an open change is
@@ -57,10 +58,13 @@ def gate_night(
     notes = [*_late(history, tonight), *_missing(history, tonight)]
     if len(before) < MIN_NIGHTS:
         notes += [*_made_otherwise(history, tonight), *_renamed(history, tonight)]
-    if rerun is None and run_again is not None and result.with_status(Status.UNCONFIRMED):
-        rerun = run_again()
-        _check_rerun(tonight, rerun)
-        result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
+    if rerun is None and result.with_status(Status.UNCONFIRMED):
+        rerun = history.rerun(tonight)
+        if run_again is not None and (rerun is None or not rerun.valid):
+            rerun = run_again()
+            _check_rerun(tonight, rerun)
+        if rerun is not None:
+            result = evaluate(tonight, evidence, night_before=last, rerun=rerun)
     result = replace(result, notes=(*result.notes, *notes), until_accepted=until_accepted)
     passes = result.outcome in (GateOutcome.PASS, GateOutcome.INCONCLUSIVE)
     if until_accepted and result.open_changes and passes:
@@ -73,7 +77,8 @@ def gate_night(
         result.exit_code,
         [alarm for alarm in result.alarms if alarm.kind != "acute" or _is_regression(result, alarm)],
         pinned=pinned,
-        replaced_by=rerun if result.replaced else None,
+        rerun=rerun,
+        replaced=result.replaced,
     )
     return result
 

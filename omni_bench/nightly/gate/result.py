@@ -102,7 +102,8 @@ class SeriesResult:
     """One gated metric at one load. ``change``: tonight against the segment's mean, as a fraction; None unknown.
 
     ``reason``: why the status, in words. ``against_baseline``: tonight against the baseline, as a fraction.
-    ``onset``: where a change began, alarmed tonight or open; None unless there is one.
+    ``onset``: where a change began, alarmed tonight or open; None unless there is one. ``second_change``: that of the
+    second run, where it was asked.
     """
 
     metric: str
@@ -115,6 +116,7 @@ class SeriesResult:
     against_baseline: float | None = None
     onset: Onset | None = None
     alarm: HistoryAlarm | None = None
+    second_change: float | None = None
 
     @property
     def commits(self) -> tuple[str | None, str | None] | None:

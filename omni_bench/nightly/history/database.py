@@ -138,6 +138,11 @@ class History:
         """Night -> the pinned reference run of that night."""
         return {night: self.run(run_id) for night, run_id in self._column("pinned_id", series).items()}
 
+    def rerun(self, night: StoredRun) -> StoredRun | None:
+        """The second run that a night was judged with; None if there was none."""
+        run_id = self._column("rerun_id", night.series).get(night.run_id)
+        return None if run_id is None else self.run(run_id)
+
     def series(self, scenario: str | None = None) -> list[str]:
         """The series that have nights, the one with the newest first; those of a scenario only."""
         rows = self._read(
@@ -186,13 +191,18 @@ class History:
         alarms: Sequence[HistoryAlarm],
         *,
         pinned: StoredRun | None = None,
-        replaced_by: StoredRun | None = None,
+        rerun: StoredRun | None = None,
+        replaced: bool = False,
     ) -> None:
-        """Keep how a night was judged, in place of an earlier judgement of it."""
+        """Keep how a night was judged, in place of an earlier judgement of it.
+
+        ``rerun``: the second run it was judged with; None keeps an earlier one. ``replaced``: it stands for the night.
+        """
+        again = None if rerun is None else rerun.run_id
         with self._writing() as connection:
             connection.execute(
-                "UPDATE runs SET pinned_id = ?, replaced_by = ? WHERE run_id = ?",
-                (pinned and pinned.run_id, replaced_by and replaced_by.run_id, run.run_id),
+                "UPDATE runs SET pinned_id = ?, replaced_by = ?, rerun_id = coalesce(?, rerun_id) WHERE run_id = ?",
+                (pinned and pinned.run_id, again if replaced else None, again, run.run_id),
             )
             connection.execute("DELETE FROM alarms WHERE raised_by = ?", (run.run_id,))
             connection.execute("DELETE FROM verdicts WHERE run_id = ?", (run.run_id,))

@@ -137,6 +137,16 @@ def code_reasons(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE runs SET reasons = ? WHERE run_id = ?", (reasons_to_json(found), row["run_id"]))
 
 
+def link_reruns(connection: sqlite3.Connection) -> None:
+    """Say of a file before version 4 which second run is that of which night: the last within a day after it."""
+    connection.execute("ALTER TABLE runs ADD COLUMN rerun_id TEXT REFERENCES runs (run_id)")
+    connection.execute(
+        "UPDATE runs SET rerun_id = coalesce(replaced_by, (SELECT run_id FROM runs AS other WHERE other.role = 'rerun' "
+        "AND other.series = runs.series AND julianday(other.started_utc) - julianday(runs.started_utc) BETWEEN 0 AND 1 "
+        "ORDER BY other.started_utc DESC LIMIT 1)) WHERE role = 'night'"
+    )
+
+
 def now_utc() -> str:
     """This moment, as run.json writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from omni_bench.errors import StoreError
-from omni_bench.nightly.history.rows import code_reasons
+from omni_bench.nightly.history.rows import code_reasons, link_reruns
 from omni_bench.terminal import say_aside
 
 T = TypeVar("T")
-VERSION = 3
+VERSION = 4
 APPLICATION_ID = 0x6F6D6E69  # "omni": tells the file from other SQLite databases
 LOCK_WAIT_S = 60.0
 SAY_AFTER_S = 1.0
@@ -46,7 +46,8 @@ CREATE TABLE runs (
     faults TEXT NOT NULL,
     source TEXT NOT NULL,
     pinned_id TEXT REFERENCES runs (run_id),
-    replaced_by TEXT REFERENCES runs (run_id)
+    replaced_by TEXT REFERENCES runs (run_id),
+    rerun_id TEXT REFERENCES runs (run_id)
 );
 CREATE INDEX runs_by_series ON runs (series, started_utc);
 CREATE TABLE levels (
@@ -116,6 +117,7 @@ CREATE TABLE named_by (
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], object]] = {
     1: lambda connection: connection.execute("CREATE TABLE named_by (defaults TEXT NOT NULL)"),
     2: code_reasons,
+    3: link_reruns,
 }
 """What makes version n + 1 out of version n, by n."""
 

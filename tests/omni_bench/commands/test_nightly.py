@@ -67,6 +67,8 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
     printed = capsys.readouterr().out
     assert "::error title=regression%2C rtf%2C c = 1::" in printed and "REGRESSION (exit 1)" in printed
     assert json.loads((out / "gate.json").read_text())["outcome"] == "REGRESSION"
+    assert main(["gate", slow, "--db", db, "--until-accepted", "--out", str(out)]) == 1, "its second run is known"
+    assert json.loads((out / "gate.json").read_text())["outcome"] == "REGRESSION"
     assert sorted(path.name for path in out.iterdir()) == ["gate.json", "gate.md", "junit.xml"]
     assert "omni-bench gate: REGRESSION" in summary.read_text()
 

@@ -83,6 +83,39 @@ def test_a_reproduced_acute_night_is_a_regression(past):
     assert {alarm.kind for alarm in past.alarms(result.run.series)} == {"acute"}
 
 
+@pytest.mark.parametrize("until_accepted", [False, True])
+@pytest.mark.parametrize("second", [1.14, 1.0], ids=["reproduced", "spike"])
+def test_judging_again_counts_the_second_run_again(past, second, until_accepted):
+    tonight, rerun = made.night(13, slower=1.15), made.night(13, role=Role.RERUN, hour=1, slower=second)
+    first = gate_night(past, tonight, rerun=rerun)
+    alarms, nights = past.alarms(tonight.series), past.nights(tonight.series)
+    assert first.exit_code == (1 if second > 1 else 0) and bool(alarms) == (second > 1)
+
+    def never():
+        raise AssertionError("there is a second run already")
+
+    for again in (None, never):
+        result = gate_night(past, tonight, run_again=again, until_accepted=until_accepted)
+        assert (result.outcome, result.series) == (first.outcome, first.series) and result.rerun == rerun
+        assert past.alarms(tonight.series) == alarms and past.nights(tonight.series) == nights
+
+
+def test_a_second_run_that_is_no_measurement_is_made_again(past):
+    tonight = made.night(13, slower=1.15)
+    broken = made.night(13, role=Role.RERUN, hour=1, reasons=(because(Code.INTERRUPTED),))
+    assert gate_night(past, tonight, rerun=broken).exit_code == 3
+    assert gate_night(past, tonight).exit_code == 3
+    good = made.night(13, role=Role.RERUN, hour=2, slower=1.15)
+    assert gate_night(past, tonight, run_again=lambda: good).exit_code == 1
+
+
+def test_the_figures_of_the_second_run_are_said(past):
+    result = gate_night(past, made.night(13, slower=1.5), rerun=made.night(13, role=Role.RERUN, hour=1, slower=1.2))
+    rtf = next(one for one in result.series if one.metric == "rtf")
+    assert rtf.second_change == pytest.approx(0.2, abs=0.02) and rtf.change == pytest.approx(0.5, abs=0.03)
+    assert f"reproduced by the second run (+{100 * rtf.second_change:.1f} %)" in rtf.reason
+
+
 def test_a_spike_is_replaced_by_its_second_run(past):
     rerun = made.night(13, role=Role.RERUN, hour=1)
     result = gate_night(past, made.night(13, slower=1.3), rerun=rerun)

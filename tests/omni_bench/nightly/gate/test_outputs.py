@@ -151,6 +151,7 @@ def test_what_to_do_is_everywhere(regression):
     page, notice = render_gate(result), annotations(result)[-1]
     assert notice.startswith("::notice title=gate%2C what to do::")
     for text in (said, page, notice, json.dumps(to_document(result))):
+        assert text.count(onset) == 1 or text.startswith("{")
         for step in (onset, confirm, accept, f"https://github.com/o/r/compare/{good}...{bad}", "r/report.md"):
             assert step in text.replace("\\", "")
     assert any(line.startswith("::error title=regression") and onset in line for line in annotations(result))

@@ -72,7 +72,7 @@ def test_reruns_and_pinned_runs_are_no_nights():
 def test_a_replaced_night_has_the_figures_of_the_second_run():
     night, rerun = made.night(1, slower=1.5), made.night(1, role=Role.RERUN, hour=1)
     with made.history_of([night, rerun]) as history:
-        history.record_verdict(night, "PASS", 0, [], replaced_by=rerun)
+        history.record_verdict(night, "PASS", 0, [], rerun=rerun, replaced=True)
         (stored,) = history.nights(night.series)
         assert stored.run_id == night.run_id and stored.levels == rerun.levels
         assert history.run(night.run_id) == night, "what was measured stays"

@@ -17,6 +17,7 @@ def as_version_1(path, old_name):
     """Make the file what the first version wrote, with series named in another way."""
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE named_by")
+        connection.execute("ALTER TABLE runs DROP COLUMN rerun_id")
         for table in ("runs", "alarms", "baselines"):
             connection.execute(f"UPDATE {table} SET series = ?", (old_name,))
         connection.execute("PRAGMA user_version = 1")

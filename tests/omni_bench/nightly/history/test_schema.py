@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 
+import night_factory as made
 import pytest
 
 from omni_bench.errors import StoreError
 from omni_bench.nightly.history import schema
+from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.records import Role
 
 
 def pragma(path, name):
@@ -67,6 +70,18 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
     assert pragma(path, "user_version") == version
     with sqlite3.connect(path) as connection, pytest.raises(sqlite3.OperationalError, match="no such table"):
         connection.execute("SELECT * FROM moods")
+
+
+def test_a_file_of_version_3_learns_which_second_run_is_of_which_night(tmp_path):
+    path = tmp_path / "history.sqlite"
+    nights = [made.night(number) for number in (1, 2)]
+    rerun = made.night(2, role=Role.RERUN, hour=1)
+    made.history_of([*nights, rerun], path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN rerun_id")
+        connection.execute("PRAGMA user_version = 3")
+    with History(path) as history:
+        assert [history.rerun(night) for night in nights] == [None, rerun]
 
 
 def test_every_version_has_its_migration():
