@@ -124,6 +124,7 @@ class FakeLoad:
         health_path: str = "/health",
         workers: int | None = 1,
         ray_address: str | None = None,
+        reuse: bool = True,
     ) -> LevelRecording:
         self.levels.append(plan.concurrency)
         spool_dir.mkdir(parents=True, exist_ok=True)
