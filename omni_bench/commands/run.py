@@ -148,12 +148,15 @@ def run_job(composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     run_dir = Path(hydra_config.runtime.output_dir)
     multirun = hydra_config.mode == RunMode.MULTIRUN
+    asked_for = any(one.startswith("hydra.run.dir=") for one in hydra_config.overrides.hydra)
     command = [PROGRAM, "run", *(hydra_config.overrides.task if multirun else sys.argv[1:])]
     if multirun:
         say_aside(f"job {hydra_config.job.num}: {' '.join(hydra_config.overrides.task)}")
 
     def job() -> int:
-        return run(to_run_config(composed), run_dir, command, show=_show).exit_code
+        return run(
+            to_run_config(composed), run_dir, command, show=_show, keep_unanswered=multirun or asked_for
+        ).exit_code
 
     code = guarded(job, lambda: run_dir)
     if code != EXIT_OK:

@@ -158,6 +158,12 @@ class RunFolder:
         if self.run_json.is_file():
             self.begun_json.unlink(missing_ok=True)
 
+    def discard(self) -> None:
+        """Remove what a run that never began its load has written; the server's log stays unless it is empty."""
+        self.begun_json.unlink(missing_ok=True)
+        if self.server_log.is_file() and not self.server_log.stat().st_size:
+            self.server_log.unlink()
+
     def claim(self) -> bool:
         """Claim the folder for this process; False if another one has it, as its run goes on."""
         return self._claim_it()

@@ -114,14 +114,16 @@ def run(
     part_of: PartOf | None = None,
     show: Callable[[dict[str, Any], RunFolder], None] = print_summary,
     target: Target | None = None,
+    keep_unanswered: bool = True,
 ) -> RunOutcome:
     """Do the whole run of a validated ``config`` into ``run_dir`` and ``show`` it: print the summary.
 
     ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
     part of something larger); with ``part_of`` its progress is shown, and no summary. ``target``: a server that
-    other runs use too (:class:`omni_bench.targets.kept.KeptTarget`); None: one of its own. A run that ended but may not
-    be trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run
-    impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
+    other runs use too (:class:`omni_bench.targets.kept.KeptTarget`); None: one of its own. ``keep_unanswered``:
+    whether a run whose target could not be started or reached leaves a report, or nothing but its log. A run that
+    ended but may not be trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the
+    run impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
     """
     started_utc, started = datetime.now(UTC), time.monotonic()
     console = Console(file=io.StringIO()) if quiet else None
@@ -135,7 +137,7 @@ def run(
         session.target = target
         _note_begun(session)
         journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
-        document = _to_the_end(session, resumable=resumable)
+        document = _to_the_end(session, resumable=resumable, keep_unanswered=keep_unanswered)
     if resumable:
         show(document, folder)
     return RunOutcome(run_dir, document)
@@ -213,14 +215,18 @@ def _in_directory(path: str) -> contextlib.AbstractContextManager[None]:
     return contextlib.chdir(path)
 
 
-def _to_the_end(session: _Session, *, resumable: bool) -> dict[str, Any]:
+def _to_the_end(session: _Session, *, resumable: bool, keep_unanswered: bool = True) -> dict[str, Any]:
     """All but the preparation; run.json. What the run needs to be gone on with stays if anything cut it short."""
+    unanswered = False
     keep = resumable
     try:
         # An interrupt takes effect at once in the load phase and while judging; elsewhere
         # (the server stops, files are written) only a second one does.
         with held_back_signals() as signals:
             problem = _stored_load(session) if session.earlier.load_ended else _load_phase(session, signals)
+            unanswered = isinstance(problem, TargetError) and session.info is None and not keep_unanswered
+            if unanswered:
+                raise problem
             results = _results(session, problem, signals)
             document = _write_down(session, results)
             problem = results.problem
@@ -229,7 +235,9 @@ def _to_the_end(session: _Session, *, resumable: bool) -> dict[str, Any]:
         keep = keep and problem is not None
     finally:
         session.journal.close()
-        session.folder.end(keep_spool=keep)
+        session.folder.end(keep_spool=keep and not unanswered)
+        if unanswered:
+            session.folder.discard()
     if problem is not None:
         raise _with_place(problem, session, resumable=resumable)
     return document

@@ -237,6 +237,9 @@ def test_a_port_in_use_is_infrastructure(capsys, tmp_path, monkeypatch):
         port = taken.getsockname()[1]
         assert exit_code("run", "scenario=smoke", "asr=none", f"target.port={port}") == 3
         assert f"target.port={port}: already in use on 127.0.0.1" in capsys.readouterr().err
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == [], "nothing was measured, nothing is left"
+        assert exit_code("run", "scenario=smoke", "asr=none", f"target.port={port}", "hydra.run.dir=asked") == 3
+        assert (tmp_path / "asked" / "report.md").is_file(), "whoever names the folder looks there"
         assert exit_code("serve", "--port", str(port)) == 3
         assert f"port={port}: already in use on 127.0.0.1" in capsys.readouterr().err
 

@@ -243,6 +243,19 @@ def test_a_server_that_does_not_start(config, tmp_path, target, load, judge, cap
     assert (tmp_path / "run" / "report.md").exists() and not (tmp_path / "run" / "requests.jsonl").exists()
 
 
+@pytest.mark.parametrize("log", ["", "boom"])
+def test_a_target_that_never_answered_leaves_its_log_alone_if_no_report_is_asked_for(
+    config, tmp_path, target, load, judge, log
+):
+    target.start_error = TargetError("the server ended during start-up: exit code 3")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "server.log").write_text(log)
+    with pytest.raises(TargetError, match="during start-up"):
+        run(config, tmp_path / "run", keep_unanswered=False)
+    assert target.stopped >= 1
+    assert [path.name for path in (tmp_path / "run").iterdir()] == (["server.log"] if log else [])
+
+
 def test_a_server_that_dies_in_the_middle(config, tmp_path, target, load, judge):
     config.load.concurrency = [2, 4]
     load.spoil = {"c2-0004": "disconnected", "c2-0005": "connect"}
