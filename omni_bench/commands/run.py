@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from omni_bench.commands.failures import guarded
-from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ConfigError, OmniBenchError
+from omni_bench.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ConfigError, OmniBenchError, alternatives
 from omni_bench.records.config import RunConfig
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import print_summary
@@ -28,16 +28,26 @@ from omni_bench.run.config.compose import (
     CONFIG_NAME,
     VERSION_BASE,
     group_options,
-    in_full,
     register,
     scenario_folder,
     to_run_config,
 )
 from omni_bench.run.config.explain import explain
+from omni_bench.run.config.words import as_meant
 from omni_bench.terminal import say_aside, say_help, say_json
 
 PROGRAM = "omni-bench"
 RESUME, JSON = "--resume", "--json"
+FLAGS = (RESUME, JSON, "--help", "--multirun", "--cfg", "--package", "--resolve", "--info", "--version", "--run")
+FLAGS += (
+    "--hydra-help",
+    "--config-path",
+    "--config-name",
+    "--config-dir",
+    "--experimental-rerun",
+    "--shell-completion",
+)
+"""Its own, and Hydra's."""
 MEMORY_BYTES = 384 << 20
 """Address space that a run's own process needs; its server, judge and load workers have their own."""
 _HYDRA_FILES = ("config.yaml", "hydra.yaml", "overrides.yaml")
@@ -84,7 +94,7 @@ def run_command(arguments: list[str]) -> int:
         return _resume(arguments)
     _exit_codes.clear()
     _refuse_flags(arguments)
-    arguments = in_full(arguments)
+    arguments = _words(arguments)
     _refuse_taken_folder(arguments)
     return _hydra(arguments)
 
@@ -93,8 +103,12 @@ def composed_help(arguments: list[str]) -> str:
     """The help, with the keys at what ``arguments`` set them to. Raises ConfigError for what Hydra cannot compose."""
     _refuse_flags(arguments)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        _hydra(in_full(arguments))
+        _hydra(_words(arguments))
     return printed.getvalue()
+
+
+def _words(arguments: list[str]) -> list[str]:
+    return as_meant(arguments, multirun=bool({"-m", "--multirun", "hydra.mode=MULTIRUN"} & set(arguments)))
 
 
 def _hydra(arguments: list[str]) -> int:
@@ -179,7 +193,11 @@ def _refuse_flags(arguments: list[str]) -> None:
     """Raise ConfigError for ``--scenario smoke``: keys have no dashes before them, Hydra's flags have."""
     for number, argument in enumerate(arguments):
         name, equals, value = argument.removeprefix("--").partition("=")
-        if not argument.startswith("--") or not (name in GROUPS or "." in name):
+        if not argument.startswith("--"):
+            continue
+        if not (name in GROUPS or "." in name):
+            if not any(flag.startswith(f"--{name}") for flag in FLAGS):
+                raise ConfigError(f"{argument}: there is no such flag{alternatives(f'--{name}', FLAGS)}")
             continue
         if not equals:
             value = next(iter(arguments[number + 1 : number + 2]), "VALUE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ def url_problem(url: str) -> str | None:
     except ValueError:
         valid = False
     if not valid or not url.isprintable() or " " in url:
-        return f"{shown}: not an http or https URL, such as http://127.0.0.1:8091"
+        return f"{shown}: not an http or https URL, such as http://127.0.0.1:8091{_with_brackets(url)}"
     if "@" in parts.netloc:
         return (
             f"{shown}: a user name or password in the URL would be stored with the run; put the key into an "
@@ -24,6 +25,25 @@ def url_problem(url: str) -> str | None:
     if parts.query or parts.fragment:
         return f"{shown}: the address of a server, without '?' or '#'"
     return None
+
+
+def _with_brackets(url: str) -> str:
+    """The end of a message about an address of IPv6 that lacks its brackets, empty for any other."""
+    scheme, _, rest = url.partition("://")
+    address, slash, path = rest.partition("/")
+    host, _, port = address.rpartition(":")
+    for found, end in ((host, f":{port}"), (address, "")):
+        if (not end or (len(port) > 3 and port.isdecimal())) and _is_ipv6(found):
+            return f"; did you mean {scheme}://[{found}]{end}{slash}{path}?"
+    return ""
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_on_this_machine(url: str) -> bool:

@@ -32,6 +32,7 @@ from omni_bench.records.convert import plain, structure
 from omni_bench.run.config.explain import explain, unknown_key
 from omni_bench.run.config.keys import help_text
 from omni_bench.run.config.validate import validate
+from omni_bench.run.config.words import as_meant
 from omni_bench.targets.base import TargetKind
 from omni_bench.targets.create import TARGETS
 
@@ -117,11 +118,6 @@ def _refuse_added_keys(config: DictConfig, schema: type, prefix: str) -> None:
             _refuse_added_keys(group, hints[key], f"{prefix}{key}.")
 
 
-def in_full(overrides: Sequence[str]) -> list[str]:
-    """``profile=true`` is short for ``output.profile=true``."""
-    return [f"output.{one}" if one.startswith("profile=") else one for one in overrides]
-
-
 def compose(overrides: Sequence[str] = (), config_dir: Path | None = None) -> RunConfig:
     """Compose and validate outside Hydra's command line.
 
@@ -133,7 +129,7 @@ def compose(overrides: Sequence[str] = (), config_dir: Path | None = None) -> Ru
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(config_dir=str(folder), version_base=VERSION_BASE):
-            composed = hydra_compose(config_name=CONFIG_NAME, overrides=in_full(overrides))
+            composed = hydra_compose(config_name=CONFIG_NAME, overrides=as_meant(overrides))
             return to_run_config(composed)
     except COMPOSITION_ERRORS as error:
         raise explain(error, list(group_options("scenario"))) from None

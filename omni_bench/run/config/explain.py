@@ -14,7 +14,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import MissingConfigException, OverrideParseException
+from hydra.core.override_parser.types import Quote, QuotedString
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
@@ -50,10 +51,11 @@ def explain(error: BaseException, scenarios: Sequence[str] = ()) -> ConfigError:
         if isinstance(link, MissingMandatoryValue):
             return ConfigError(f"{place}{link.full_key or 'a key'} has no value and needs one")
         if isinstance(link, InterpolationResolutionError):
-            return ConfigError(f"{place}{link.full_key or 'a key'}: {_first_line(str(link))}")
+            return ConfigError(f"{place}{_interpolation(link)}")
     reason = _first_line(str(chain[-1]))
     outer = " ".join(str(error).split())
-    return ConfigError(outer if reason in outer else f"{outer}: {reason}")
+    said = outer if reason in outer else f"{outer}: {reason}"
+    return ConfigError(f"{said}; {_NO_REFERENCE}" if "${" in outer else said)
 
 
 def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
@@ -65,18 +67,28 @@ def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
             return f"{override!r} is no KEY=VALUE; did you mean scenario={near[0]}?"
         listed = ", ".join(sorted(scenarios, key=natural))
         return f"{override!r} is no KEY=VALUE; a scenario is named by scenario=NAME{listed and f', one of {listed}'}"
-    quoted = f"{key}='{_escaped(value)}'"
+    meant = f"{key}={quoted(_bare(value).replace('${', chr(92) + '${'))}"
     try:
-        OverridesParser.create().parse_override(quoted)
-    except OverrideParseException:
+        OverridesParser.create().parse_override(meant)
+    except HydraException:
         return f"cannot read the override '{override}': {message}"
-    typed = f'"{quoted}"' if not set('"$`\\!') & set(quoted) else shlex.quote(quoted)
-    return f"cannot read the override '{override}' ({message}): its value needs quotes, and these need some: {typed}"
+    why = f"cannot read the override '{override}' ({message})"
+    return f"{why}: its value needs quotes, and these need some: {pasted(meant)}"
 
 
-def _escaped(value: str) -> str:
-    """``value`` for single quotes of Hydra's grammar."""
-    return value.strip("'").replace("'", "\\'")
+def _bare(value: str) -> str:
+    """Without quotes around it, also those that a shell has passed on with their backslashes."""
+    return re.fullmatch(r"(\\?'|)(.*)\1", value, re.DOTALL)[2]  # type: ignore[index]  # it always fits
+
+
+def quoted(text: str) -> str:
+    """``text`` in single quotes of Hydra's grammar."""
+    return QuotedString(text=text, quote=Quote.single).with_quotes()
+
+
+def pasted(word: str) -> str:
+    """``word`` with the quotes that a shell needs."""
+    return f'"{word}"' if not set('"$`\\!') & set(word) else shlex.quote(word)
 
 
 def valid_keys(dotted: str) -> tuple[str, list[str]]:
@@ -108,16 +120,23 @@ def unknown_key(dotted: str) -> str:
 
 def type_name(dotted: str) -> str | None:
     """What a key takes, in words (``list of integers``), or None for a key outside the schema."""
-    prefix, names = valid_keys(dotted)
-    leaf = dotted[len(prefix) + 1 if prefix else 0 :].split(".")[0].split("[")[0]
-    if not leaf:
+    if dotted == valid_keys(dotted)[0]:
         return "a group of keys"
-    if leaf not in names:
-        return None
+    annotation, _ = annotation_of(dotted)
+    return None if annotation is None else _words(annotation)
+
+
+def annotation_of(dotted: str) -> tuple[Any, str]:
+    """The type of a key, None for a group and for one outside the schema, and what ``dotted`` names below that key."""
+    prefix, names = valid_keys(dotted)
+    leaf, _, below = dotted[len(prefix) + 1 if prefix else 0 :].partition(".")
+    leaf = leaf.split("[")[0]
+    if leaf not in names or (not prefix and not leaf):
+        return None, ""
     node: Any = RunConfig
     for part in prefix.split(".") if prefix else []:
         node = get_type_hints(node)[part]
-    return _words(get_type_hints(node)[leaf])
+    return get_type_hints(node)[leaf], below
 
 
 def _words(annotation: Any) -> str:
@@ -171,14 +190,19 @@ def _unknown_key(error: OmegaConfBaseException) -> str:
     leaf = dotted[len(prefix) + 1 if prefix else 0 :]
     first = leaf.split(".")[0]
     if first in valid:
-        if _is_mapping(dotted):
-            return f"'{dotted}' is not there yet: add a new entry of a mapping with +{dotted}=value"
         return f"unknown key '{dotted}': {prefix + '.' if prefix else ''}{first} has no keys below it"
     return unknown_key(dotted)
 
 
-def _is_mapping(dotted: str) -> bool:
-    return type_name(dotted) == "a mapping, such as {key: value}"
+def _interpolation(error: InterpolationResolutionError) -> str:
+    key = error.full_key or "a key"
+    return f"{key}: {_first_line(str(error))}; {_NO_REFERENCE}"
+
+
+_NO_REFERENCE = (
+    "${ stands for the value of another key; for itself, in a text, it is written \\${, within the shell's single "
+    "quotes: 'client.voice=\\${x}'"
+)
 
 
 def _wrong_type(error: ValidationError, chain: list[BaseException]) -> str:

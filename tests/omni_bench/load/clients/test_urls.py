@@ -52,3 +52,16 @@ def test_a_password_is_refused_and_not_repeated(url):
 
 def test_where_a_key_belongs_is_said():
     assert "client.api_key_env" in url_problem("http://me:secret@h:1")
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("http://::1:8191", "http://[::1]:8191"),
+        ("http://::1", "http://[::1]"),
+        ("https://2001:db8::7:8000/v1", "https://[2001:db8::7]:8000/v1"),
+        ("http://a:b:c", None),
+    ],
+)
+def test_an_address_of_ipv6_without_brackets_gets_them(url, meant):
+    assert url_problem(url).partition("; did you mean ")[2] == (f"{meant}?" if meant else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import pytest
@@ -9,17 +10,63 @@ import pytest
 from omni_bench.commands.cli import main
 from omni_bench.errors import EXIT_USAGE, ConfigError
 from omni_bench.run.config.compose import compose
+from omni_bench.run.config.words import as_meant
 
 
 @pytest.mark.parametrize(
     "value",
-    ["af_bella(2)+af_sky(1)", "http://[::1]:8191", "a=b?x=1", "~x, y", "什么=~?x", "it's(1)", "a$b(", 'say "x" ['],
+    [
+        "af_bella(2)+af_sky(1)",
+        "http://[::1]:8191",
+        "a=b?x=1",
+        "~x, y",
+        "什么=~?x",
+        "it's(1)",
+        "a$b(",
+        'say "x" [',
+        "Speak slowly, please",
+        "Ann,Bob",
+        "a${b",
+    ],
 )
 def test_a_value_outside_the_grammar_comes_back_quoted(value):
     with pytest.raises(ConfigError) as caught:
         compose([f"client.voice={value}"])
     (pasted,) = shlex.split(str(caught.value).partition("need some: ")[2])
     assert compose([pasted]).client.voice == value
+
+
+def test_quotes_that_a_shell_passed_on_are_understood():
+    with pytest.raises(ConfigError, match=r"need some: \"client\.voice='Ann Bob'\""):
+        compose([r"client.voice=\'Ann Bob\'"])
+
+
+@pytest.mark.parametrize("value", ["1e5", "true", "1_000", "NaN", "007", "a b", "-1"])
+def test_a_text_is_the_word_as_it_is_written(value):
+    config = compose([f"client.voice={value}", f"target.env.X={value}"])
+    assert config.client.voice == config.target.env["X"] == value
+    assert compose(["client.voice=null"]).client.voice is None
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ('client.extra_body={"a": "b?c=1", "k": [1,2]}', {"a": "b?c=1", "k": [1, 2]}),
+        ('client.extra_body={"a": "it\'s", "d": {"e": null, "f": true, "g": -1.5}}', None),
+        ("client.extra_body={speed: 1.5}", {"speed": 1.5}),
+        ("+client.extra_body={speed: 1.5}", {"speed": 1.5}),
+        ("client.extra_body.a.b=1", {"a": {"b": 1}}),
+    ],
+)
+def test_a_mapping_takes_new_entries_and_json(word, meant):
+    assert compose([word]).client.extra_body == (meant or json.loads(word.partition("=")[2]))
+
+
+def test_what_is_a_sweep_is_none_of_a_multirun():
+    assert as_meant(["load.concurrency=[1],[2]", "client.voice=a,b"], multirun=True) == [
+        "load.concurrency=[1],[2]",
+        "client.voice=a,b",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +76,7 @@ def test_a_value_outside_the_grammar_comes_back_quoted(value):
         (["run", "smok"], "did you mean scenario=smoke?"),
         (["run", "--scenario", "smoke"], "did you mean scenario=smoke?"),
         (["run", "--load.concurrency=[1]"], "did you mean load.concurrency=[1]?"),
+        (["run", "--resme", "x"], "did you mean '--resume'?"),
         (["rnu"], "did you mean 'run'?"),
     ],
 )
