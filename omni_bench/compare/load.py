@@ -193,8 +193,10 @@ def is_run(path: Path) -> bool:
 
 
 def _results_in(path: Path) -> list[tuple[str, RunView]]:
-    """The results in one file: several, if they were appended (``--append-result``)."""
+    """The results in one file: several, if they were appended (``--append-result``), or a list of them."""
     values = read_json_values(path)
+    if len(values) == 1 and isinstance(values[0], list) and values[0]:
+        values = values[0]
     names = [str(path)] if len(values) == 1 else [f"{path}, result {number}" for number in range(1, len(values) + 1)]
     return [(name, read_result(value, name)) for name, value in zip(names, values, strict=True)]
 
@@ -228,7 +230,14 @@ def read_json_values(path: Path) -> list[Any]:
                 at += 1
         return values
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
+        which = f", result {len(values) + 1} of it" if values else ""
+        cut = "; it is cut off there" if isinstance(error, json.JSONDecodeError) and _is_cut(error) else ""
+        raise StoreError(f"{path}{which} is not JSON: {error}{cut}") from error
+
+
+def _is_cut(error: json.JSONDecodeError) -> bool:
+    """Whether the text ended before the value did: at the place of the error, or in the string that begins there."""
+    return error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
 
 
 def _integer(text: str) -> int:

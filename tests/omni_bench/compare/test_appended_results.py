@@ -35,3 +35,21 @@ def test_what_is_not_json_behind_or_alone_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(StoreError, match="is not JSON"):
         load_arm(str(path))
+
+
+def test_a_list_of_results_is_as_good(tmp_path):
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps([result(1), result(4)]))
+    (run,) = load_arm(str(path))
+    assert [level.concurrency for level in run.levels] == [1, 4]
+    path.write_text(json.dumps([result(1), {"a": 1}]))
+    with pytest.raises(StoreError, match=r"bench\.json, result 2 is not a result"):
+        load_arm(str(path))
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40, 130])
+def test_of_a_file_that_was_cut_the_result_is_named(tmp_path, cut):
+    path = tmp_path / "bench.json"
+    path.write_text("\n".join(json.dumps(result(c)) for c in (1, 2, 4))[:-cut])
+    with pytest.raises(StoreError, match=r"bench\.json, result 3 of it is not JSON: .*cut off"):
+        load_arm(str(path))
