@@ -10,7 +10,7 @@ from omni_bench.compare.console import print_comparison
 from omni_bench.compare.csv_file import render_csv
 from omni_bench.compare.document import to_document
 from omni_bench.compare.load import is_run, load_arm
-from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request
+from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request, to_drag
 from omni_bench.compare.page import comparison_page
 from omni_bench.compare.result import Comparison, ComparisonOutcome
 from omni_bench.compare.views import RunView
@@ -69,7 +69,8 @@ def show_comparison(
         say_json(to_document(comparison))
     elif for_pr:
         drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
-        say_page(render_for_pull_request(comparison, [str(path) for path in drawn], command, profiles))
+        paths = [str(path) for path in drawn]
+        say_page(render_for_pull_request(comparison, paths, command, profiles, _place(runs_in)))
     else:
         print_comparison(comparison, runs_in)
         if all(profiles):
@@ -79,6 +80,10 @@ def show_comparison(
             for what, name in {**places, "to look at and to listen to:": PAGE_NAME}.items():
                 say(what)
                 say(from_here(folder.absolute() / name))
+            pictures = [str(path) for path in sorted((folder / PLOTS_NAME).glob("*.png"))]
+            say("to drag into the pull request:")
+            for path in to_drag(comparison, pictures):
+                say(from_here(Path(path).absolute()))
 
 
 def write_comparison(
@@ -105,13 +110,21 @@ def write_comparison(
     pictures = [f"{PLOTS_NAME}/{path.name}" for path in drawn(draw, str(folder))]
     texts = {
         MARKDOWN_NAME: render_comparison(comparison, pictures, command, profiles),
-        PULL_REQUEST_NAME: render_for_pull_request(comparison, pictures, command, profiles),
+        PULL_REQUEST_NAME: render_for_pull_request(comparison, pictures, command, profiles, _place(runs_in)),
         CSV_NAME: render_csv(comparison),
         PAGE_NAME: comparison_page(comparison, before, after, folder, command, profiles, runs_in),
     }
     for name, text in texts.items():
         write_atomically(folder / name, lambda path, text=text: path.write_text(text, "utf-8", "replace"))
     return folder / MARKDOWN_NAME
+
+
+def _place(runs_in: Path | None) -> str:
+    """The folder in which runs are named, for a reader on another machine; empty for the current one."""
+    folder, here = (runs_in or Path()).absolute(), Path.cwd()
+    if folder == here:
+        return ""
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else folder.name
 
 
 def profiles_of(before: Sequence[RunView], after: Sequence[RunView], folder: Path | None = None) -> Profiles:

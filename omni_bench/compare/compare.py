@@ -30,7 +30,7 @@ from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, len
 from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
-from omni_bench.compare.views import OMNI_BENCH, RunView
+from omni_bench.compare.views import OMNI_BENCH, RunView, faults_of
 from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
 from omni_bench.records.invalid_reason import Blame, InvalidReason
@@ -74,12 +74,14 @@ def compare_runs(
     cells = compare_cells(shown, levels, guard, alpha=alpha, verdicts=gives_verdicts and bool(used))
     percentiles = compare_percentiles(shown, levels)
     changes = pair_changes(shown, [i + 1 for i in used or range(len(pairs))], effects)
-    if outcome is ComparisonOutcome.NO_CLAIM and not used:  # not one figure may be believed
+    if not used:  # none over all levels, as some of them are invalid
         primaries = tuple(replace(_without_verdict(primary), effect=None, change=None) for primary in primaries)
+        changes = ()
+    if outcome is ComparisonOutcome.NO_CLAIM and not used:  # not one figure may be believed
         cells = tuple(
             Cell(cell.metric, cell.concurrency, 0, None, None, None, None, None, None, Mark.INVALID) for cell in cells
         )
-        percentiles, changes = (), ()
+        percentiles = ()
     return Comparison(
         outcome=outcome,
         before=_arm(before),
@@ -112,6 +114,7 @@ def compare_runs(
         broken=broken,
         pair_changes=changes,
         worst=worst_pairs(before, after, levels),
+        faults=tuple(faults_of(before, after)),
     )
 
 
@@ -321,12 +324,17 @@ def _partial(
     for name, found in effects.items():
         judged = common_levels(found)
         if not judged and METRICS[name].tail and not METRICS[name].points and few:
-            notes.append(
-                f"{METRICS[name].short} is not judged: it needs at least {TAIL_MIN_REQUESTS} requests a level "
-                "(load.requests_per_level), so that there is a slowest tenth."
-            )
+            notes.append(no_tail_text(METRICS[name].short))
         if judged and len(judged) < len(levels):
             notes.append(
                 f"{name} is judged over {listed_levels(judged)} alone: at the other levels not every run has it."
             )
     return notes
+
+
+def no_tail_text(name: str) -> str:
+    """Why a tail is not judged where no level has enough requests."""
+    return (
+        f"{name} is not judged: it needs at least {TAIL_MIN_REQUESTS} requests a level (load.requests_per_level), "
+        "so that there is a slowest tenth."
+    )

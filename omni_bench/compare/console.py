@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.compare.headline import headline, remarks
+from omni_bench.compare.headline import headline, outcome_line, remarks
 from omni_bench.compare.keys import shown
 from omni_bench.compare.pivot import legend, speed_table, whole_table, words_table
 from omni_bench.compare.result import Comparison, ComparisonOutcome
@@ -30,9 +30,11 @@ _STYLES = {
 def print_comparison(comparison: Comparison, folder: Path | None = None) -> None:
     """The verdict, the table, and the recordings. ``folder``: to which the runs' names are relative, None for here."""
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
-    console.print(Text(f"{comparison.outcome}", style=_STYLES.get(comparison.outcome, "bold")))
+    console.print(Text(outcome_line(comparison), style=_STYLES.get(comparison.outcome, "bold")))
     first = headline(comparison)
     console.print(Text(f"{first[:1].upper()}{first[1:]}. {' '.join(remarks(comparison))}"))
+    if comparison.faults:
+        console.print(Text(f"FAULT INJECTED on purpose: {'; '.join(comparison.faults)}", style="bold yellow"))
     if comparison.forced:
         names = ", ".join(one.name for one in comparison.forced[:MAX_LISTED])
         console.print(Text(f"NOT COMPARABLE, shown all the same (--force): {names} differ", style="bold yellow"))

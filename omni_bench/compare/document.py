@@ -16,7 +16,7 @@ from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.errors import StoreError, shorten
 from omni_bench.records.level import level_fields
 
-COMPARE_SCHEMA_VERSION = "2.1"
+COMPARE_SCHEMA_VERSION = "2.2"
 _MAX_LISTED = 5
 
 
@@ -61,6 +61,8 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "judge": comparison.judge,
         "settings": [asdict(one) for one in comparison.settings],
         "versions": [asdict(one) for one in comparison.versions],
+        "faults": list(comparison.faults),
+        "stopped": comparison.stopped,
         "forced": [asdict(one) for one in comparison.forced],
         "invalid": list(comparison.invalid),
         "failures": list(comparison.failures),

@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from omni_bench.compare.result import Breakage, Comparison, ComparisonOutcome
-from omni_bench.compare.stats.verdicts import LOSS_LIMIT, TAIL_LOSS_LIMIT, PrimaryVerdict, Verdict
+from omni_bench.compare.stats.looks import ALPHA
+from omni_bench.compare.stats.verdicts import (
+    LOSS_LIMIT,
+    TAIL_LOSS_LIMIT,
+    PrimaryVerdict,
+    Verdict,
+    limits_of,
+    worse_sign,
+)
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.invalid_reason import CROSS_TALK_CODES, Code
@@ -53,6 +61,45 @@ MAX_TEXT = 240
 SPEED_IS_NOT_JUDGED = "Speed is not judged."
 
 
+def outcome_line(comparison: Comparison) -> str:
+    """The outcome, and what its interval says but the correction for many figures leaves unproved, if anything.
+
+    ``NO REGRESSION (faster, not proved after correction for 5 figures: RTF -38.3 %)``.
+    """
+    if comparison.outcome not in (ComparisonOutcome.NO_REGRESSION, ComparisonOutcome.INCONCLUSIVE):
+        return str(comparison.outcome)
+    figures = sum(one.p_worse is not None for one in comparison.primaries)
+    said = []
+    for better in (True, False):
+        found = _worth_a_word([one for one in comparison.primaries if _is_unproved(one, better)])
+        if found:
+            words = {moved_word(one.metric, better) for one in found}
+            word = words.pop() if len(words) == 1 else "better" if better else "worse"
+            listed = ", ".join(_changed(one) for one in found)
+            many = f"{figures} figure{'' if figures == 1 else 's'}"
+            said.append(f"{word}, not proved after correction for {many}: {listed}")
+    return f"{comparison.outcome} ({'; '.join(said)})" if said else str(comparison.outcome)
+
+
+def _is_unproved(primary: PrimaryVerdict, better: bool) -> bool:
+    """Whether it moved to this side by its own interval, by enough to count, and the corrected test does not say so."""
+    p = primary.p_better if better else primary.p_worse
+    if primary.interval is None or primary.change is None or p is None or p <= ALPHA:
+        return False
+    sign = worse_sign(primary.better) * (-1 if better else 1)
+    return (
+        min(sign * end for end in primary.interval) > 0
+        and sign * primary.change > limits_of([primary.metric]).change[0]
+    )
+
+
+def moved_word(metric: str, better: bool) -> str:
+    """ "faster" or "slower"; of a share of requests that go wrong "fewer" or "more"."""
+    if METRICS[metric].points:
+        return "fewer" if better else "more"
+    return "faster" if better else "slower"
+
+
 def headline(comparison: Comparison) -> str:
     """The first sentence: what happened."""
     match comparison.outcome:
@@ -76,6 +123,8 @@ def remarks(comparison: Comparison) -> list[str]:
     found = []
     if comparison.outcome is ComparisonOutcome.AFTER_BROKEN:
         found += ["Before is fine.", *(f"Besides, {one}." for one in comparison.failures)]
+    if comparison.stopped:
+        found.append(comparison.stopped)
     if not comparison.judges_speed:
         found.append(SPEED_IS_NOT_JUDGED)
     elif words := words_line(comparison):
@@ -160,12 +209,14 @@ def _pairs_said(comparison: Comparison, primary: PrimaryVerdict) -> str:
     pairs = [one for one in comparison.pair_changes if one.metric == primary.metric]
     if primary.verdict is not Verdict.INCONCLUSIVE or not pairs:
         return ""
-    return f" ({pairs_text(sum(one.better for one in pairs), len(pairs))})"
+    return f" ({pairs_text(primary.metric, sum(one.better for one in pairs), len(pairs))})"
 
 
-def pairs_text(better: int, pairs: int) -> str:
+def pairs_text(metric: str, better: int, pairs: int) -> str:
     """``3 of 3 pairs faster``, of the side that more pairs are on."""
-    return f"{better} of {pairs} pairs faster" if 2 * better >= pairs else f"{pairs - better} of {pairs} pairs slower"
+    most = 2 * better >= pairs
+    word = f"{'with ' if METRICS[metric].points else ''}{moved_word(metric, most)}"
+    return f"{better if most else pairs - better} of {pairs} pairs {word}"
 
 
 def _outliers(comparison: Comparison) -> Iterator[str]:

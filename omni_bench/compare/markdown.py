@@ -7,33 +7,42 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from omni_bench.compare.headline import MARKS, headline, remarks, says_nothing
+from omni_bench.compare.headline import MARKS, headline, outcome_line, remarks, says_nothing
 from omni_bench.compare.keys import Difference, shown
 from omni_bench.compare.pivot import legend, pivot_markdown, speed_table, whole_table, words_table
 from omni_bench.compare.result import Advisory, Cell, ComparedArm, Comparison, ComparisonOutcome, HeardPair, Mark
 from omni_bench.compare.rows import (
     accuracy_rows,
     cell_rows,
+    corrected_p,
     headers,
     interval_text,
     pair_table,
     percentile_table,
     primary_row,
 )
-from omni_bench.compare.stats.looks import Look
-from omni_bench.compare.stats.verdicts import FULL_PAIRS, TAIL_LOSS_LIMIT, TAIL_MIN_CHANGE, PrimaryVerdict
+from omni_bench.compare.stats.looks import ALPHA, Look
+from omni_bench.compare.stats.verdicts import (
+    FULL_PAIRS,
+    LOSS_LIMIT,
+    MIN_CHANGE,
+    TAIL_LOSS_LIMIT,
+    TAIL_MIN_CHANGE,
+    PrimaryVerdict,
+)
 from omni_bench.errors import shorten
 from omni_bench.foreign_text import code_block, code_span, escape_markdown, page_of
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import listed_levels, short_title
 from omni_bench.records.profile import RunProfile
-from omni_bench.report.format import NA, change_text, percent
+from omni_bench.report.format import NA, change_text, p_text, percent
 from omni_bench.report.profile import before_after_section
 from omni_bench.report.table import markdown_table
 
 MAX_LISTED = 12
 MAX_VALUE, MAX_HEARD, MAX_COMMAND = 200, 240, 100
 MAX_FILE_CHARS = 1_000_000
+FIT_PICTURE = "e2el_over_audio"
 Profiles = tuple[RunProfile | None, RunProfile | None]
 
 
@@ -51,15 +60,26 @@ def render_comparison(
 
 
 def render_for_pull_request(
-    comparison: Comparison, plots: Sequence[str] = (), command: Sequence[str] = (), profiles: Profiles = (None, None)
+    comparison: Comparison,
+    plots: Sequence[str] = (),
+    command: Sequence[str] = (),
+    profiles: Profiles = (None, None),
+    place: str = "",
 ) -> str:
     """The same without images, which a comment would show broken, and no longer than GitHub takes.
 
-    ``plots``: paths of the PNG files that a person can drag into the comment.
+    ``plots``: paths of PNG files, which a person can drag into the comment; ``place``: the folder in which the runs
+    are named, empty for the current one.
     """
-    dragged = f"<!-- drag these files in here: {' '.join(_comment(path) for path in plots)} -->" if plots else ""
-    parts = [*_glance(comparison), dragged, *_folded(comparison, command, profiles)]
+    paths = to_drag(comparison, plots)
+    dragged = f"<!-- drag these files in here: {' '.join(map(_comment, paths))} -->" if paths else ""
+    parts = [*_glance(comparison, place), dragged, *_folded(comparison, command, profiles)]
     return page_of(parts, "Details are left out here, as they are too long for GitHub; compare.md has them.")
+
+
+def to_drag(comparison: Comparison, plots: Sequence[str]) -> list[str]:
+    """The pictures that belong into a pull request: without that of speed alone where speed is not judged."""
+    return [path for path in plots if comparison.judges_speed or PurePath(path).stem != FIT_PICTURE]
 
 
 def _comment(path: str) -> str:
@@ -71,13 +91,15 @@ def _folded(comparison: Comparison, command: Sequence[str], profiles: Profiles) 
     return [_details(title, body) for title, body in folded_sections(comparison, command, profiles).items()]
 
 
-def _glance(comparison: Comparison) -> list[str | None]:
-    """What is read without opening anything."""
+def _glance(comparison: Comparison, place: str | None = None) -> list[str | None]:
+    """What is read without opening anything. ``place``: the folder in which the recordings are named."""
     return [
-        f"## {MARKS[comparison.outcome]} omni-bench: {comparison.outcome}",
+        f"## {MARKS[comparison.outcome]} omni-bench: {escape_markdown(outcome_line(comparison))}",
+        _faults(comparison),
         _banner(comparison),
         comparison_verdict_line(comparison),
-        hear_it(comparison),
+        _compared(comparison),
+        hear_it(comparison, place),
         _invalid_lines(comparison) if comparison.outcome is not ComparisonOutcome.AFTER_BROKEN else None,
         _tables(comparison),
         _header(comparison),
@@ -95,7 +117,7 @@ def _capital(text: str) -> str:
 
 
 def primary_line(primary: PrimaryVerdict) -> str:
-    """``TTFP +8.1 % [+6.0, +10.3] REGRESSION, detectable 3.9 %``."""
+    """``TTFP +8.1 % [+6.0, +10.3] REGRESSION (corrected p = 0.001; detectable: 3.9 %)``."""
     name = METRICS[primary.metric].short
     if primary.change is None:
         return f"{name} {NA}"
@@ -104,19 +126,28 @@ def primary_line(primary: PrimaryVerdict) -> str:
         parts.append(interval_text(primary.interval))
     if primary.verdict is not None:
         parts.append(str(primary.verdict))
-    text = " ".join(parts)
-    if primary.detectable is None:
-        return text
-    # a few noisy pairs give figures of many digits, which say no more than this
-    detectable = f"{100 * primary.detectable:.1f} %" if primary.detectable <= 1 else "only above 100 %"
-    return f"{text} (detectable: {detectable})"
+    added = []
+    if primary.verdict is not None and (p := corrected_p(primary)) is not None:
+        added.append(f"corrected {p_text(p)}")
+    if primary.detectable is not None:
+        unit = "points" if METRICS[primary.metric].points else "%"
+        # a few noisy pairs give figures of many digits, which say no more than this
+        least = f"{100 * primary.detectable:.1f} {unit}" if primary.detectable <= 1 else f"only above 100 {unit}"
+        added.append(f"detectable: {least}")
+    return " ".join(parts) + (f" ({'; '.join(added)})" if added else "")
 
 
-def hear_it(comparison: Comparison) -> str | None:
-    """The utterances that after says worst, with the paths of both recordings; None if it says none worse."""
+def hear_it(comparison: Comparison, place: str | None = None) -> str | None:
+    """The utterances that after says worst, with the paths of both recordings; None if it says none worse.
+
+    ``place``: the folder to which the paths are relative, for a reader elsewhere; None for one who is in it.
+    """
     if not comparison.worst:
         return None
-    return "\n".join(["Hear it:", *(f"- {_heard(one, comparison)}" for one in comparison.worst)])
+    kept = place is not None and any(one.audio_before or one.audio_after for one in comparison.worst)
+    where = f" in {code_span(place)}" if place else ""
+    how = f" (recordings{where}; to be heard here, drag the WAV files in as well, in a .zip if they are refused)"
+    return "\n".join([f"Hear it{how if kept else ''}:", *(f"- {_heard(one, comparison)}" for one in comparison.worst)])
 
 
 def _heard(one: HeardPair, comparison: Comparison) -> str:
@@ -143,6 +174,22 @@ def _invalid_lines(comparison: Comparison) -> str:
     )
 
 
+def _faults(comparison: Comparison) -> str | None:
+    if not comparison.faults:
+        return None
+    return f"> **FAULT INJECTED on purpose**: {escape_markdown('; '.join(comparison.faults))}."
+
+
+def _compared(comparison: Comparison) -> str:
+    """``Compared, before → after (5 pairs): reference.predictor: reprefill → kv_cache.``"""
+    own = [one for one in comparison.versions if one.name in ("target.commit", "target.version")]
+    listed = [_difference(one) for one in [*comparison.settings, *own]]
+    more = f"; and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
+    pairs = f"{comparison.pairs} pair{'s' if comparison.pairs > 1 else ''}"
+    what = "; ".join(listed[:MAX_LISTED]) or "no setting that is recorded differs"
+    return f"Compared, before → after ({pairs}): {what}{more}."
+
+
 def _banner(comparison: Comparison) -> str | None:
     if not comparison.forced:
         return None
@@ -161,7 +208,8 @@ def _tables(comparison: Comparison) -> str:
 
 
 def _header(comparison: Comparison) -> str:
-    return "\n".join(f"- **{name}**: {text}" for name, text in arm_facts(comparison).items())
+    facts = {name: text for name, text in arm_facts(comparison).items() if name != "what differs"}  # see _compared
+    return "\n".join(f"- **{name}**: {text}" for name, text in facts.items())
 
 
 def arm_facts(comparison: Comparison) -> dict[str, str]:
@@ -171,7 +219,7 @@ def arm_facts(comparison: Comparison) -> dict[str, str]:
         "before": _arm(comparison.before),
         "after": _arm(comparison.after),
         "what differs": "; ".join(settings[:MAX_LISTED]) or "no setting that is recorded",
-        "card": escape_markdown(comparison.hardware or NA),
+        "hardware": escape_markdown(comparison.hardware or NA),
     }
 
 
@@ -236,6 +284,8 @@ def _method(comparison: Comparison) -> str:
         "verdicts": "; ".join(primary_line(one) for one in comparison.primaries if not says_nothing(one)),
         "length guard": guard if comparison.judges_speed else "not applied, as speed is not judged",
     }
+    if not comparison.judges_speed:
+        del facts["verdicts"]
     lines = [f"- **{name}**: {text}" for name, text in facts.items()]
     listed = _invalid_lines(comparison) if comparison.outcome is ComparisonOutcome.AFTER_BROKEN else None
     parts = ["\n".join([*lines, *(f"- {one}" for one in commands)]), listed, _notes(comparison)]
@@ -249,7 +299,7 @@ def _table(comparison: Comparison) -> str:
         cells.setdefault(cell.metric, []).append(cell)
     primaries = {primary.metric: primary for primary in comparison.primaries}
     for metric, of_metric in cells.items():
-        if metric in primaries:
+        if metric in primaries and (comparison.judges_speed or primaries[metric].change is not None):
             rows.append(primary_row(comparison, primaries[metric]))
         rows += cell_rows(of_metric, comparison)
     return markdown_table(headers(comparison), [*rows, *accuracy_rows(comparison)], left=(0, 9))
@@ -259,12 +309,11 @@ def _notes(comparison: Comparison) -> str:
     level = f"{100 * (1 - 2 * comparison.alpha):.3g} %"
     notes = []
     if comparison.gives_verdicts and comparison.judges_speed:
+        notes.append(_meaning(comparison))
         notes.append(
             f"Rows in bold are the verdicts: the mean of ln(after/before) over levels, and its {level} t interval over "
             f"{len(comparison.used)} pairs of runs. Its ends are one-sided bounds of "
-            f"{100 * (1 - comparison.alpha):.3g} %; REGRESSION needs one that excludes 0 (Holm over the primaries) "
-            "and a change worse than 3 %, "
-            "NO REGRESSION one that excludes a loss of 5 %. Detectable: the change that these pairs find with a power "
+            f"{100 * (1 - comparison.alpha):.3g} %. Detectable: the change that these pairs find with a power "
             f"of 0.8, as a slowdown. Limits of a tail: {100 * TAIL_MIN_CHANGE:g} and {100 * TAIL_LOSS_LIMIT:g} %; "
             "a share of requests changes by percentage points. "
             "Rows of single levels are informational (Benjamini–Hochberg at 0.10). Before and "
@@ -283,6 +332,17 @@ def _notes(comparison: Comparison) -> str:
     if any(cell.mark is Mark.LENGTH_GUARD for cell in comparison.cells):
         notes.append("length guard: not judged, as the audio is not equally long in both.")
     return "\n\n".join([*notes, *(escape_markdown(note) for note in comparison.notes)])
+
+
+def _meaning(comparison: Comparison) -> str:
+    """What the words of a verdict mean, in one line."""
+    figures = sum(one.p_worse is not None for one in comparison.primaries)
+    return (
+        f"IMPROVEMENT, REGRESSION: a figure moved by more than {100 * MIN_CHANGE:g} %, and p ≤ {ALPHA:g} after the "
+        f"correction for {figures} figures (Holm), any of which may move by chance. NO REGRESSION: a loss of "
+        f"{100 * LOSS_LIMIT:g} % is excluded in each; that it is faster is not proved. INCONCLUSIVE: these pairs can "
+        "say neither."
+    )
 
 
 def _look_note(look: Look) -> str:

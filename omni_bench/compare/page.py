@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 from omni_bench.accuracy.wer import alignment
+from omni_bench.compare.headline import outcome_line
 from omni_bench.compare.markdown import Profiles, arm_facts, comparison_verdict_line, folded_sections
 from omni_bench.compare.pivot import legend, speed_table, whole_table, words_table
 from omni_bench.compare.result import Comparison, ComparisonOutcome
-from omni_bench.compare.views import OMNI_BENCH, RunView, faults_of
+from omni_bench.compare.views import OMNI_BENCH, RunView
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import level_or_none, short_title
@@ -61,10 +62,10 @@ def comparison_page(
         tables = {"What was heard": words_table(comparison), "Speed, which is not judged": speed_table(comparison)}
     context = {
         "title": f"{comparison.outcome} · omni-bench",
-        "outcome": str(comparison.outcome),
+        "outcome": outcome_line(comparison),
         "kind": _KINDS.get(comparison.outcome, "invalid"),
         "verdict": from_markdown(comparison_verdict_line(comparison)),
-        "faults": faults_of(before, after),
+        "faults": comparison.faults,
         "forced": [one.name for one in comparison.forced[:MAX_LISTED]],
         "judges_speed": comparison.judges_speed,
         "invalid": [shorten(reason, MAX_HEARD) for reason in comparison.invalid[:MAX_LISTED]],
@@ -110,7 +111,7 @@ def _pair_dots(comparison: Comparison) -> list[dict[str, Any]]:
 def _cards(folders: Sequence[Sequence[RunFolder | None]], rate: str, recordings: Recordings) -> list[tuple[Card, bool]]:
     """A card for each prompt of which something was heard or kept in both runs of a pair, and whether both are good.
 
-    What after says worse than before comes first.
+    What after says worse than before comes first, by the error rate of after that its card shows.
     """
     twins = []
     for number, (first, second) in enumerate(zip(*folders, strict=True), start=1):
@@ -121,7 +122,7 @@ def _cards(folders: Sequence[Sequence[RunFolder | None]], rate: str, recordings:
             if (twin := told.get(_twin(heard))) is not None:
                 edits = [score_of(one).edits for one in (twin, heard)]
                 twins.append((edits, number, first, second, twin, heard))
-    twins.sort(key=lambda one: (one[0][0] - one[0][1], -one[0][1], one[1]))
+    twins.sort(key=lambda one: (one[0][1] <= one[0][0], -(one[5]["wer"] or 0.0), one[4]["wer"] or 0.0, one[1]))
     cards = []
     for (was, now), number, first, second, twin, heard in twins:
         good = was == now == 0

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from omni_bench.compare.headline import headline
+from omni_bench.compare.keys import shown
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label
 from omni_bench.compare.stats.pairs import log_ratio, paired_effect, t_interval
-from omni_bench.compare.views import LevelView, RunView, faults_of
+from omni_bench.compare.views import LevelView, RunView
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Scope, WithLength
 from omni_bench.records.level import Level, axis_label, level_value, short_title
@@ -113,7 +114,7 @@ def _metrics_figure(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -
     columns = 2 if len(metrics) < 5 else 3
     rows = math.ceil(len(metrics) / columns) or 1
     figure = Figure(figsize=(4.8 * columns, 3.3 * rows), dpi=DPI / 1.2, layout="constrained")
-    changes = {primary.metric: primary.change for primary in comparison.primaries}
+    changes = {one.metric: one.change for one in comparison.primaries if comparison.judges_speed}
     panels = figure.subplots(rows, columns).ravel()
     for axes in panels[len(metrics) :]:
         axes.set_axis_off()
@@ -302,14 +303,14 @@ def _title(comparison: Comparison) -> str:
 def _under(comparison: Comparison) -> list[str]:
     """What differs between the arms."""
     changes = [*comparison.settings, *comparison.versions]
-    said = [f"{one.name}: {str(one.before)[:MAX_CHANGE]} → {str(one.after)[:MAX_CHANGE]}" for one in changes]
+    said = [f"{one.name}: {shown(one.before)[:MAX_CHANGE]} → {shown(one.after)[:MAX_CHANGE]}" for one in changes]
     more = f" (and {len(said) - MAX_CHANGES} more)" if len(said) > MAX_CHANGES else ""
     return [f"before → after: {'; '.join(said[:MAX_CHANGES])}{more}"] if said else []
 
 
 def _bands(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> list[tuple[Band, str]]:
     bands = []
-    if faults := faults_of(*arms):
+    if faults := comparison.faults:
         bands.append((Band.FAULT, f"FAULT INJECTED on purpose: {'; '.join(faults)}"))
     if not comparison.judges_speed:
         bands.append((Band.INVALID, f"INVALID (no performance claim): {headline(comparison)}"))

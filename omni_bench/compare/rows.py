@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from omni_bench.compare.headline import pairs_text
 from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark, PairChange
 from omni_bench.compare.stats.accuracy import WerDifference
-from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict
+from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict, worse_sign
 from omni_bench.foreign_text import code_span
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Part
@@ -69,18 +69,26 @@ def primary_row(comparison: Comparison, primary: PrimaryVerdict) -> list[str]:
     else:
         text = advisory_text(comparison)
     change = change_text(METRICS[primary.metric], primary.change)
+    bold = "**" if comparison.judges_speed else ""
     return [
-        f"**{metric_label(primary.metric)}**",
+        f"{bold}{metric_label(primary.metric)}{bold}",
         "all",
         NOTHING,
         NOTHING,
         NOTHING,
-        change if change == NA else f"**{change}**",
+        change if change == NA else f"{bold}{change}{bold}",
         interval_text(primary.interval),
         NOTHING,
-        NOTHING,
+        probability(corrected_p(primary)) if primary.verdict is not None else NOTHING,
         text,
     ]
+
+
+def corrected_p(primary: PrimaryVerdict) -> float | None:
+    """One-sided p of a change into the direction that it took, after the looks and Holm; None for no test."""
+    if primary.change is None:
+        return None
+    return primary.p_worse if worse_sign(primary.better) * primary.change > 0 else primary.p_better
 
 
 def _verdict(primary: PrimaryVerdict) -> str:
@@ -133,7 +141,7 @@ def _mark(cell: Cell, comparison: Comparison) -> str:
     if cell.mark is Mark.SAME:
         return f"{LEVEL} {cell.mark}"
     if cell.mark is Mark.NOTHING:
-        return f"? {cell.mark} ({pairs_text(cell.better_pairs, cell.pairs)})"
+        return f"? {cell.mark} ({pairs_text(cell.metric, cell.better_pairs, cell.pairs)})"
     if cell.mark in (Mark.WORSE, Mark.BETTER):
         return f"{_arrow(cell.change)} {cell.mark}"
     return str(cell.mark)

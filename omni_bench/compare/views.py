@@ -111,6 +111,9 @@ class RunFacts:
 
 
 def faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
-    """The faults that were injected, by arm; of the last run of each, as the runs of an arm are equal in that."""
-    arms = (("before", before), ("after", after))
-    return [f"{name}: {', '.join(arm[-1].facts.faults)}" for name, arm in arms if arm and arm[-1].facts.faults]
+    """The faults that were injected into any run, by arm."""
+    found = {
+        name: dict.fromkeys(fault for run in arm for fault in run.facts.faults)
+        for name, arm in (("before", before), ("after", after))
+    }
+    return [f"{name}: {', '.join(faults)}" for name, faults in found.items() if faults]

@@ -9,10 +9,14 @@ from omni_bench.compare.ab.order import BEFORE, RunRecord, RunState
 from omni_bench.compare.ab.pace import Pace, about
 from omni_bench.compare.ab.state import StudyState
 from omni_bench.compare.ab.words import Restart
+from omni_bench.compare.compare import no_tail_text
 from omni_bench.compare.headline import says_nothing
 from omni_bench.compare.markdown import primary_line
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.stats.verdicts import ALPHA, FULL_PAIRS
+from omni_bench.load.closed_plan import requests_in_level
+from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
+from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP
 
 
 def opening(state: StudyState, pace: Pace) -> list[str]:
@@ -25,7 +29,18 @@ def opening(state: StudyState, pace: Pace) -> list[str]:
     lines = [f"{pairs}{until}{advisory}; ABBA from {state.start} (seed={state.seed})"]
     lines.append(_estimate(state, pace))
     lines += [f"{arm.name:>6}: {arm.title}" for arm in state.arms]
-    return lines + [note for note in (_kept(state), _no_fresh_server(state.arms), _same(state.arms)) if note]
+    notes = (_kept(state), _no_fresh_server(state.arms), _same(state.arms), *few_for_a_tail(state))
+    return lines + [note for note in notes if note]
+
+
+def few_for_a_tail(state: StudyState) -> list[str]:
+    """That no level will have enough requests to judge their tail by, as far as it is known before the first run."""
+    load = state.arms[0].config.load
+    if load.kind == CLOSED_LOOP:
+        most = max((requests_in_level(load, level) for level in load.concurrency), default=TAIL_MIN_REQUESTS)
+    else:
+        most = TAIL_MIN_REQUESTS if load.kind != OPEN_LOOP or load.duration_s is not None else load.requests_per_level
+    return [no_tail_text("TTFP tail")] if most < TAIL_MIN_REQUESTS else []
 
 
 def _estimate(state: StudyState, pace: Pace) -> str:
@@ -75,6 +90,12 @@ def study_notes(state: StudyState) -> tuple[str, ...]:
         listed = ", ".join(str(number) for number in state.resumed)
         notes.append(f"The study was interrupted and resumed before run {listed}.")
     return tuple(notes)
+
+
+def stopped_text(state: StudyState, pairs: int, broken: bool) -> str:
+    """A sentence for a study that came to no end: ``broken`` for one whose after is, so that more pairs are no use."""
+    reason = "as after is broken: more pairs would not make it right" if broken else "as a pair came to nothing twice"
+    return f"The study stopped after {pairs} of {state.plan.pairs} pairs, {reason}."
 
 
 def _servers(state: StudyState) -> str:

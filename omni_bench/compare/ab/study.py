@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from omni_bench.compare.ab.arms import StudyArm, rotated
-from omni_bench.compare.ab.notes import look_line, run_line, study_notes
+from omni_bench.compare.ab.notes import few_for_a_tail, look_line, run_line, stopped_text, study_notes
 from omni_bench.compare.ab.order import (
     AFTER,
     BEFORE,
@@ -100,7 +100,7 @@ class Study:
         self._kept = KeptServers(folder / SERVERS)
         self._kept_for: Step | None = None
         self._views: dict[str, RunView] = {}
-        self._said: set[str] = set()
+        self._said: set[str] = set(few_for_a_tail(state))
 
     def go(self) -> StudyResult:
         """Run to the end (a study that has ended gives its result again).
@@ -264,17 +264,18 @@ class Study:
         """A pair that failed twice: what after says is wrong of itself is its own failure, all else is ours."""
         _, comparison = self._at_the_end()
         outcome = str(comparison.outcome) if comparison is not None else None
-        bad = [
+        bad = dict.fromkeys(
             f"{one.arm}: {one.reasons[0] if one.reasons else one.state}"
             for one in self.state.records
             if one.pair == step.pair and one.state in (RunState.INVALID, RunState.FAILED)
-        ]
-        why = f"pair {step.pair} came to nothing in {MAX_ATTEMPTS} attempts ({'; '.join(bad)})"
+        )
+        why = f"pair {step.pair} came to nothing in {MAX_ATTEMPTS} attempts"
+        told = "; ".join(bad)
         wrong = (ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.AFTER_BROKEN)
         hard = comparison is not None and comparison.outcome in wrong
         if hard or only_after_is_broken(self.state.records, step.pair):
-            return Ending(outcome, EXIT_INVALID, f"{why}: {AFTER} is broken where {BEFORE} is not")
-        return Ending(outcome, EXIT_INFRASTRUCTURE, why)
+            return Ending(outcome, EXIT_INVALID, f"{why}, as {AFTER} is broken where {BEFORE} is not: {told}")
+        return Ending(outcome, EXIT_INFRASTRUCTURE, f"{why}: {told}")
 
     def _at_the_end(self) -> tuple[list[tuple[RunRecord, RunRecord]], Comparison | None]:
         """The good pairs, with the last attempt at one that is broken if it can be shown beside them."""
@@ -293,7 +294,11 @@ class Study:
         if comparison is None:
             return StudyResult(ending, None, (), ())
         before, after = self._arms(pairs)
-        comparison = replace(comparison, notes=(*study_notes(self.state), *comparison.notes))
+        comparison = replace(
+            comparison,
+            notes=(*study_notes(self.state), *comparison.notes),
+            stopped=stopped_text(self.state, len(pairs), ending.exit_code == EXIT_INVALID) if ending.why else None,
+        )
         return StudyResult(ending, comparison, tuple(before), tuple(after))
 
     def _path(self, record: RunRecord) -> Path:

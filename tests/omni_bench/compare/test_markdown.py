@@ -10,6 +10,7 @@ import pytest
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.console import print_comparison
 from omni_bench.compare.csv_file import render_csv
+from omni_bench.compare.headline import outcome_line, pairs_text
 from omni_bench.compare.markdown import (
     comparison_verdict_line,
     primary_line,
@@ -17,6 +18,8 @@ from omni_bench.compare.markdown import (
     render_for_pull_request,
     short_command,
 )
+from omni_bench.compare.result import ComparisonOutcome
+from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.compare.vllm_bench import read_result
 from omni_bench.foreign_text import MAX_PAGE_CHARS
 from omni_bench.records.invalid_reason import Code, invalid
@@ -48,14 +51,14 @@ def test_a_single_pair_as_it_is_pasted(make):
     assert text.startswith(
         "## ❔ omni-bench: ADVISORY\n\n"
         "**Single runs, so that this is no verdict: TTFP +25.0 %, RTF +25.0 %, audio/s -20.0 %, TTFP tail +25.0 %.** "
-        "WER 0.00 % → 0.00 %.\n\n| "
+        "WER 0.00 % → 0.00 %.\n\nCompared, before → after (1 pair): no setting that is recorded differs.\n\n| "
     )
     ((_, _, rtf, e2el, audio, tail, wer),) = cells(text, ["1", "64.0 → 80.0<br>+25.0 %"])
     assert (rtf, e2el) == ("0.2758 → 0.3448<br>+25.0 %", "436 → 544<br>+25.0 %")
     assert (audio, tail, wer) == ("3.653 → 2.922<br>-20.0 %", "78.0 → 97.5<br>+25.0 %", "0.00 % → 0.00 %")
     assert "AUDIO_TTFP" in text and "Audio throughput" in text
     assert "- **before**: reference (tiny) 0.1.0, 2026-11-28T00:00:00Z\n" in glance(text)
-    assert "- **what differs**: no setting that is recorded\n- **card**: Fast CPU 9000, 2 cores\n" in glance(text)
+    assert "- **hardware**: Fast CPU 9000, 2 cores\n" in glance(text)
     for method in ("Length guard", "length guard", "interval", "sha256", "Benjamini", "One run a side"):
         assert method not in glance(text)
     assert "- **length guard**: audio length +0.0 % (28 prompts, paired; limit ±2 %)" in text
@@ -73,12 +76,12 @@ def test_one_row_a_level_and_the_verdict_in_one_sentence(regression):
     shown = glance(text)
     assert shown.count("\n|") == 4, "header, line, two levels"
     assert shown.count("<br>🔴 +") == 8 and shown.count("<br>🔴 -") == 2 and "🔴 worse" in shown
-    assert "- **what differs**: reference.predictor: kv\\_cache → reprefill\n" in shown
+    assert "Compared, before → after (5 pairs): reference.predictor: kv\\_cache → reprefill.\n" in shown
     assert text.count("<details>") == text.count("</details>") == 4
     assert "5 pairs; c = 1, 4; 14 requests a level" in text and "90 % t interval over 5 pairs" in text
     assert cells(text, ["**TTFP p50 (ms)**"])[0][-1] == "↑ **REGRESSION**"
     assert cells(text, ["audio/s", "1"])[0][-1] == "↓ worse"
-    assert "REGRESSION (detectable: " in text and "`ttfp_ms`" in text
+    assert re.search(r"REGRESSION \(corrected p [=<] [\d.]+; detectable: ", text) and "`ttfp_ms`" in text
 
 
 def test_every_pair_has_a_row(regression):
@@ -90,8 +93,10 @@ def test_every_pair_has_a_row(regression):
 
 def test_a_detectable_change_of_many_digits_is_not_written_out(regression):
     primary = regression.primaries[0]
-    assert primary_line(replace(primary, detectable=1.0)).endswith("(detectable: 100.0 %)")
-    assert primary_line(replace(primary, detectable=2321.93)).endswith("(detectable: only above 100 %)")
+    assert primary_line(replace(primary, detectable=1.0)).endswith("; detectable: 100.0 %)")
+    assert primary_line(replace(primary, detectable=2321.93)).endswith("; detectable: only above 100 %)")
+    share = replace(primary, metric="stalled", change=-0.125, interval=None, detectable=0.25)
+    assert primary_line(share).endswith("; detectable: 25.0 points)")
 
 
 def test_no_change_is_told_from_not_knowing(make):
@@ -124,11 +129,18 @@ def test_a_broken_after_is_the_headline_and_speed_is_folded_away(make):
     before = [replace(run, requests=tuple(_spoken(one, "the cat sat") for one in run.requests)) for run in before]
     after = [replace(run, requests=tuple(_spoken(one, "zero | <one>") for one in run.requests)) for run in after]
     assert len(said) == 28
-    text = render_for_pull_request(compare_runs(before, after), ["plots/before_after.png"])
+    plots = ["plots/before_after.png", "plots/e2el_over_audio.png"]
+    comparison = compare_runs(before, after)
+    text = render_for_pull_request(comparison, plots, place="runs/ab/x")
+    assert not cells(text, ["TTFP p50 (ms)", "all"]) and "**TTFP" not in text, "c = 4 is invalid: none over both"
+    assert all(one.change is None for one in comparison.primaries) and comparison.pair_changes == ()
     assert text.startswith(
         "## ❌ omni-bench: AFTER IS BROKEN\n\n"
         "**Says the wrong words at c = 4: WER 0.00 % → 28.57 %, in 2 of 2 runs.** Before is fine. "
-        "Speed is not judged.\n\nHear it:\n- c = "
+        "Speed is not judged.\n\n"
+        "Compared, before → after (2 pairs): no setting that is recorded differs.\n\n"
+        "Hear it (recordings in `runs/ab/x`; to be heard here, drag the WAV files in as well, in a .zip if they are "
+        "refused):\n- c = "
     )
     shown = glance(text)
     assert "was heard as “**zero \\| &lt;one&gt;**” (WER 0.00 % → " in shown
@@ -156,7 +168,7 @@ def test_a_command_is_shortened_and_whole_in_the_details(make):
     command = "/home/me/env/bin/serve --port {port} --weights=/data/secret/w.pt"
     comparison = compare_runs([make.view()], [make.view(started=1, config={"target.command": command})])
     text = render_comparison(comparison)
-    assert "target.command: null → `…/serve --port {port} --weights=…/w.pt`\n" in glance(text)
+    assert "target.command: null → `…/serve --port {port} --weights=…/w.pt`.\n" in glance(text)
     assert "/home/me" not in glance(text) and f"`{command}`" in text
     assert short_command("serve ./a/b ~/x/y http://127.0.0.1:80/v1") == "serve …/b …/y http://127.0.0.1:80/v1"
 
@@ -205,7 +217,7 @@ def test_results_of_vllm_bench_are_marked(bench_result):
     text = render_comparison(compare_runs(runs[:1], runs[1:]))
     assert "**Single runs; no per-request data, so that this is no verdict: TTFP +50.0 %" in text
     assert cells(text, ["4"])[0][1] == "110 → 165<br>+50.0 %"
-    assert "- **card**: n/a\n" in text and cells(text, ["WER"])[0][2:5] == ["n/a", "n/a", "n/a"]
+    assert "- **hardware**: n/a\n" in text and cells(text, ["WER"])[0][2:5] == ["n/a", "n/a", "n/a"]
 
 
 def test_text_from_elsewhere_cannot_break_out(make):
@@ -214,6 +226,38 @@ def test_text_from_elsewhere_cannot_break_out(make):
     text = render_comparison(compare_runs([before], [after]))
     assert "reference.fault: null → a\\|b # &lt;script&gt;" in text
     assert "\n# " not in text and "<script>" not in text and text.count("</details>") == text.count("<details>")
+
+
+def test_an_injected_fault_is_said_before_anything_else(make, capsys):
+    after = make.view(started=1)
+    after = replace(after, facts=replace(after.facts, faults=("reference.fault=slow_400",)))
+    comparison = compare_runs([make.view()], [after])
+    for text in (render_comparison(comparison), render_for_pull_request(comparison)):
+        banner = "> **FAULT INJECTED on purpose**: after: reference.fault=slow\\_400."
+        assert text.splitlines()[2] == banner
+    print_comparison(comparison)
+    assert "FAULT INJECTED on purpose: after: reference.fault=slow_400" in capsys.readouterr().out
+    assert "FAULT INJECTED" not in render_comparison(compare_runs([make.view()], [make.view(started=1)]))
+
+
+def test_a_gain_that_the_correction_leaves_unproved_is_in_the_headline(regression):
+    rtf = next(one for one in regression.primaries if one.metric == "rtf")
+    unproved = replace(
+        rtf, verdict=Verdict.NO_REGRESSION, change=-0.383, interval=(-0.564, -0.128), p_better=0.072, p_worse=1.0
+    )
+    comparison = replace(regression, outcome=ComparisonOutcome.NO_REGRESSION, primaries=(unproved,))
+    said = "NO REGRESSION (faster, not proved after correction for 1 figure: RTF -38.3 %)"
+    assert outcome_line(comparison) == said
+    text = render_for_pull_request(comparison)
+    assert text.startswith(f"## ⚪ omni-bench: {said}\n") and "IMPROVEMENT, REGRESSION: a figure moved by" in text
+    assert cells(text, ["**RTF p50**"])[0][-2:] == ["0.072", "→ no regression"]
+    for other in (replace(unproved, interval=(-0.564, 0.01)), replace(unproved, p_better=0.04)):
+        assert outcome_line(replace(comparison, primaries=(other,))) == "NO REGRESSION"
+    assert outcome_line(regression) == "REGRESSION"
+
+
+def test_a_share_has_fewer_and_not_faster():
+    assert pairs_text("stalled", 2, 3) == "2 of 3 pairs with fewer" and pairs_text("rtf", 1, 3) == "2 of 3 pairs slower"
 
 
 def test_plots_are_in_the_page_alone(regression):

@@ -173,6 +173,8 @@ def test_what_is_about_to_happen_is_said(new_state):
         "6 to 16 runs, about 6 min to about 16 min",
         "before: reference.predictor=reprefill",
         " after: reference.predictor=kv_cache",
+        "TTFP tail is not judged: it needs at least 10 requests a level (load.requests_per_level), so that there is a "
+        "slowest tenth.",
     ]
     few = opening(new_state(StudyPlan(3, None)), Pace())
     assert few[0].startswith("3 pairs (advisory: fewer than 5); ABBA")

@@ -12,6 +12,7 @@ from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
 from omni_bench.compare.ab.state import Ending, StudyState, check_restart, claimed
 from omni_bench.compare.ab.study import Study, verdict_of
 from omni_bench.compare.ab.words import Restart
+from omni_bench.compare.markdown import render_for_pull_request
 from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
@@ -221,7 +222,7 @@ def test_a_server_that_dies_twice_is_infrastructure(study, fake_runner):
     one, _ = study(runner)
     result = one.go()
     assert result.ending.exit_code == 3 and len(runner.calls) == 4
-    assert result.ending.why == "pair 2 came to nothing in 2 attempts (after: the server died; after: the server died)"
+    assert result.ending.why == "pair 2 came to nothing in 2 attempts: after: the server died"
     assert result.comparison.pairs == 1, "what there is, is shown"
 
 
@@ -243,8 +244,10 @@ def test_an_invalid_run_is_kept_and_its_pair_repeated(study, fake_runner):
 
 def test_an_after_that_is_broken_twice_is_its_own_failure(study, fake_runner):
     result = study(fake_runner(ends={2: "invalid", 4: "invalid"}))[0].go()
-    assert result.ending.exit_code == 1 and result.ending.why.endswith("after is broken where before is not")
+    assert result.ending.exit_code == 1 and result.ending.why.count("requests failed") == 1
+    assert "in 2 attempts, as after is broken where before is not: after: " in result.ending.why
     assert result.comparison.outcome is ComparisonOutcome.AFTER_BROKEN
+    assert "The study stopped after 1 of 5 pairs, as after is broken: " in render_for_pull_request(result.comparison)
 
 
 def test_a_before_that_is_broken_twice_is_infrastructure(study, fake_runner):
