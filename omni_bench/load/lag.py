@@ -104,8 +104,9 @@ class StampedLoop(asyncio.SelectorEventLoop):
 
         A turn of the loop reads what has come from the sockets, and the next one runs the tasks that wait for it. So
         the bytes came after the turn before had looked, or if that one slept until something came, when it awoke. A
-        thread that got no CPU, or was stopped, awakes late: that is known where it slept beyond its timeout, so within
-        :data:`SAMPLE_EVERY_MS` and a millisecond or two while a :class:`LagSampler` runs.
+        thread that got no CPU awakes late by as much as the system counts; one that was stopped, or whose system does
+        not count, is known to be late where it slept beyond its timeout, so within :data:`SAMPLE_EVERY_MS` and a
+        millisecond or two while a :class:`LagSampler` runs.
         """
         return now_ns - self._stamped.read_since_ns
 
@@ -117,22 +118,38 @@ class _StampedSelector(selectors.DefaultSelector):  # type: ignore[valid-type, m
         super().__init__()
         now_ns = time.perf_counter_ns()
         self.read_since_ns = self._since_ns = self._looked_ns = now_ns
+        self._clock: CpuClock | None = None  # of the thread that runs the loop
+        self._waited_ns = 0.0
+
+    def close(self) -> None:
+        super().close()
+        if self._clock is not None:
+            self._clock.close()
+
+    def _newly_waited_ns(self) -> float:
+        """How long the thread has waited for a CPU since this was asked last; 0 where the system does not tell."""
+        self._clock = self._clock or CpuClock()
+        before, self._waited_ns = self._waited_ns, (self._clock.waited_ms() or 0.0) * 1e6
+        return self._waited_ns - before
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         asked_ns = time.perf_counter_ns()
         # Apart, as how long a call takes does not say whether it slept: to hand over a burst takes a while too.
         found = super().select(0)
         slept = not found and (timeout is None or timeout > 0)
+        waited_ns = 0.0
         if slept:
+            self._newly_waited_ns()
             found = super().select(timeout)
+            waited_ns = self._newly_waited_ns()
         now_ns = time.perf_counter_ns()
         longest_ns = math.inf if timeout is None else max(timeout, 0.0) * 1e9 + 1e6 + OVERDUE_NS
         self.read_since_ns = self._since_ns
-        if slept and now_ns - asked_ns <= longest_ns:
-            self._since_ns = self._looked_ns = now_ns
+        if slept and now_ns - asked_ns <= longest_ns + waited_ns:
+            self._since_ns, self._looked_ns = now_ns - round(waited_ns), now_ns
         else:
-            # One that had nothing to wait for, or that awoke too late, may find what came any time after the last look,
-            # and may miss what comes from now on.
+            # One that had nothing to wait for, or awoke too late for no known reason, may find what came any time after
+            # the last look, and may miss what comes from now on.
             self._since_ns, self._looked_ns = self._looked_ns, asked_ns
         return found
 

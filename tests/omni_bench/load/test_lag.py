@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -144,3 +145,22 @@ def test_a_thread_that_was_stopped_while_its_loop_slept_was_late(looks_first, mo
         awake_ms, stopped_ms = runner.run(scenario())
     writer.close()
     assert awake_ms < 10 and 119 <= stopped_ms < 200
+
+
+@pytest.mark.parametrize(("waited_ms", "late_ms"), [(0.0, 30), (12.0, 30), (25.0, 25)])
+def test_a_wait_for_a_cpu_that_the_system_counts_is_the_lag_and_any_other_delay_the_whole_sleep(
+    waited_ms, late_ms, monkeypatch
+):
+    counted, now_ms = iter([0.0, waited_ms]), [1000]
+    monkeypatch.setattr(lag_module, "time", SimpleNamespace(perf_counter_ns=lambda: now_ms[0] * 1_000_000))
+    monkeypatch.setattr(lag_module.CpuClock, "waited_ms", lambda self: next(counted))
+
+    def overslept(self, timeout=None):
+        now_ms[0] += 30 if timeout else 0
+        return []
+
+    monkeypatch.setattr(lag_module.selectors.DefaultSelector, "select", overslept)
+    with lag_module._StampedSelector() as selector:
+        selector.select(0.005)
+        selector.select(0)
+        assert now_ms[0] - selector.read_since_ns / 1e6 == late_ms
