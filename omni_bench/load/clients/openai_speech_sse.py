@@ -54,9 +54,10 @@ class SpeechEvents(EventDecoder):
             self._has_audio = True
             if pcm:
                 yield AudioPart(pcm)
-        elif kind == DONE and not self._done:
-            yield from self._end_audio()
-            self._unknown.refuse_if_all(heard=self._has_audio)
+        elif kind == DONE:
+            if not self._done:  # some servers say it twice
+                yield from self._end_audio()
+                self._unknown.refuse_if_all(heard=self._has_audio)
         else:
             self._unknown.note(kind)
 

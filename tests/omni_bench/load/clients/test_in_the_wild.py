@@ -185,6 +185,8 @@ def test_what_comes_after_the_end_is_passed_over_unless_it_is_audio(kind):
     last = events(end, end, {"type": "usage", "n": 3}, "[DONE]", "[DONE]")
     assert decode(kind, b"data: \n\ndata\n\n" + events(audio) + last)[0] == PCM, "and so is an event without data"
     assert refusal(kind, events(audio, end, audio))[0] == "content_type"
+    decoder = FORMS[kind].decoder(OPTIONS, None)
+    assert list(decoder.feed(events(audio) + last, True)) and decoder.unknown_events == "'usage' (1)"
 
 
 def test_a_kind_may_stand_in_its_own_field():
