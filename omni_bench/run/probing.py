@@ -35,7 +35,7 @@ from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run.conformance import NOT_REPEATABLE, OBEYED, WITHOUT_EFFECT, Conformance, Framing, describe, warnings
 from omni_bench.targets.base import Target, TargetInfo
-from omni_bench.targets.probe import key_of
+from omni_bench.targets.probe import key_advice, key_of
 from omni_bench.targets.reference import injected_fault
 
 SHORT = {"en": "Good morning.", "zh": "大家早上好。"}
@@ -196,6 +196,7 @@ async def _first_answer(asker: _Asker, target: Target) -> _Answer:
     raise ProtocolError(
         f"the server at {asker.job.url} cannot be measured with client={asker.client.kind}, so that nothing was timed: "
         f"{without_key(problem, key_of(asker.client))}"
+        + (f"; {advice}" if (advice := key_advice(answer.timeline.http_status, key_of(asker.client))) else "")
     )
 
 

@@ -18,7 +18,7 @@ from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
 from omni_bench.targets.launch import NamedServer, guarded_command, launch_command, launch_env, server_python
 from omni_bench.targets.preflight import check_target, missing_program, preflight
-from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, key_of, url_of
+from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, key_advice, key_of, url_of
 from omni_bench.targets.process import ServerProcess
 from omni_bench.terminal import say_aside
 
@@ -95,12 +95,8 @@ class CommandTarget:
 
     def _unready(self) -> str | None:
         health = self._get(self._config.health_path)
-        if health.status in (401, 403):
-            raise TargetError(
-                f"the server {health.said} at {self._config.health_path}: it wants a key "
-                f"({'other than the one that' if self._key else 'name the variable that holds it:'} client.api_key_env"
-                f"{' names' if self._key else '=NAME'})"
-            )
+        if advice := key_advice(health.status, self._key):
+            raise TargetError(f"the server {health.said} at {self._config.health_path}: {advice}")
         if health.status in NO_SUCH_PATH:
             return self._without_health(health)
         self._no_path_since = None

@@ -96,6 +96,15 @@ def key_of(client: ClientConfig) -> str | None:
     return None if client.api_key_env is None else os.environ.get(client.api_key_env)
 
 
+def key_advice(status: int | None, key: str | None) -> str:
+    """What to do about a refusal for want of a key (401, 403), empty for any other status."""
+    if status not in (401, 403):
+        return ""
+    if key:
+        return "it wants a key (other than the one that client.api_key_env names)"
+    return "it wants a key (name the variable that holds it: client.api_key_env=NAME)"
+
+
 @dataclass(frozen=True)
 class ProbeAnswer:
     """An HTTP answer (``status``, body of at most 1 MiB), or why there was none (``problem``).

@@ -19,6 +19,7 @@ from omni_bench.load.clients.responses import (
     stated_rate,
 )
 from omni_bench.load.clients.session import WireOptions
+from omni_bench.load.clients.urls import redirect_advice
 from omni_bench.records.timeline import Timeline
 
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
@@ -62,7 +63,7 @@ async def _check_headers(
     if response.status != 200:
         body = await _error_body(response, record)
         place = response.headers.get("Location")
-        where = f" to {one_line(place)}; set target.url to where the API is" if place is not None else ""
+        where = f" to {one_line(place)}; {redirect_advice(str(response.url), place)}" if place is not None else ""
         raise WireFailure("http_status", f"HTTP {response.status}{where}: {describe_body(body)}")
     mime = parse_content_type(content_type)[0]
     rate_hz, problem = stated_rate(response.headers)

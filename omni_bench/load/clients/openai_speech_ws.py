@@ -32,6 +32,7 @@ from omni_bench.load.clients.responses import one_line, stated_rate
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, Wire, base64_unit, json_object, payload_unit
+from omni_bench.load.clients.urls import redirect_advice
 from omni_bench.load.clients.wav import AudioPayload
 from omni_bench.load.clients.wire_form import WireForm, WireRecording
 from omni_bench.records.timeline import Timeline
@@ -153,7 +154,7 @@ async def converse(context: RequestContext) -> tuple[Timeline, list[bytes]]:
         except aiohttp.WSServerHandshakeError as refusal:
             record.headers(refusal.status, None)
             place = (refusal.headers or {}).get("Location")
-            where = f" to {one_line(place)}; set target.url to where the API is" if place is not None else ""
+            where = f" to {one_line(place)}; {redirect_advice(context.url, place)}" if place is not None else ""
             raise WireFailure("http_status", f"HTTP {refusal.status}{where}: no WebSocket: {refusal.message}") from None
         try:
             headers = getattr(socket, "upgrade_headers", {})

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
+from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, describe_body
+
+REFUSAL_TIMEOUT_S = 5.0  # how long the text of a refused WebSocket is waited for
 READ_BUFFER_BYTES = 1024 * 1024  # a read returns all that has arrived, whatever the chunking
 WARM_LIMIT_BYTES = 1024 * 1024
 """Of an answer that only opens a connection; one that goes on has its connection closed."""
@@ -68,6 +72,7 @@ def open_session(
         auto_decompress=False,
         read_bufsize=READ_BUFFER_BYTES,
         ws_response_class=WebSocket,
+        raise_for_status=_say_why_no_socket,
         trace_configs=[_noting_reuse()],
     )
     return without_second_tries(session)
@@ -83,6 +88,24 @@ def _noting_reuse() -> aiohttp.TraceConfig:
     config = aiohttp.TraceConfig()
     config.on_connection_reuseconn.append(note)
     return config
+
+
+async def _say_why_no_socket(response: aiohttp.ClientResponse) -> None:
+    """Where a WebSocket is refused, put what the server says into the error; aiohttp would throw it away."""
+    if response.status == 101 or "Upgrade" not in response.request_info.headers:
+        return
+    body = bytearray()
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+        async with asyncio.timeout(REFUSAL_TIMEOUT_S):
+            while len(body) < ERROR_BODY_LIMIT_BYTES and (data := await response.content.readany()):
+                body += data
+    raise aiohttp.WSServerHandshakeError(
+        response.request_info,
+        response.history,
+        status=response.status,
+        message=describe_body(bytes(body)),
+        headers=response.headers,
+    )
 
 
 def without_second_tries(session: aiohttp.ClientSession) -> aiohttp.ClientSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 
 def url_problem(url: str) -> str | None:
@@ -60,3 +60,12 @@ def server_root(url: str) -> str:
 def speech_url(base_url: str) -> str:
     """The speech endpoint of the server at ``base_url``."""
     return server_root(base_url) + "/v1/audio/speech"
+
+
+def redirect_advice(url: str, location: str) -> str:
+    """What helps where a server sends the request to ``url`` on to ``location``. The API's own path is fixed."""
+    path, there = urlsplit(url).path, urlsplit(urljoin(url, location)).path
+    api = path[path.rfind("/v1/") :]
+    if there.endswith(f"{api}/"):
+        return f"the client's path {api} is fixed: the server, or the proxy before it, must take it without the slash"
+    return "set target.url to where the API is"

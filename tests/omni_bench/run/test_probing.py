@@ -215,6 +215,20 @@ def test_a_key_is_not_repeated(serve, monkeypatch):
     assert server.asked[0][1]["Authorization"] == "Bearer sk-very-secret"
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        (None, "name the variable that holds it: client.api_key_env=NAME"),
+        ("SOME_KEY", "other than the one that client"),
+    ],
+)
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_for_want_of_a_key_says_where_it_goes(serve, monkeypatch, key, advice, status):
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
+    with pytest.raises(ProtocolError, match=f"it wants a key.*{advice}"):
+        probe(serve(refusal(status)), f"client.api_key_env={key or 'null'}")
+
+
 def test_a_server_that_is_gone_is_said_to_have_died(serve):
     server = serve(refusal(500))
     server.alive = False

@@ -13,7 +13,7 @@ from itertools import count
 
 import aiohttp
 import pytest
-from aiohttp import web
+from aiohttp import WSServerHandshakeError, web
 from aiohttp.test_utils import TestServer
 
 from omni_bench.load.clients import exchange
@@ -307,6 +307,29 @@ async def test_a_redirect_says_where_to(ask):
 
     timeline, _ = await ask(handler)
     assert "HTTP 308 to https://api.example/v1/audio/speech; set target.url" in timeline.error.message
+
+
+async def test_no_other_address_helps_against_a_slash_behind_the_path(ask):
+    async def handler(request, server):
+        return web.Response(status=308, headers={"Location": f"{request.path}/"})
+
+    timeline, _ = await ask(handler)
+    assert (
+        "/v1/audio/speech is fixed: the server, or the proxy before it, must take it without" in timeline.error.message
+    )
+    assert "target.url" not in timeline.error.message
+
+
+async def test_what_is_said_where_a_web_socket_is_refused_is_kept():
+    async def handler(request):
+        return web.json_response({"error": {"message": "no such voice"}}, status=401)
+
+    app = web.Application()
+    app.router.add_get("/", handler)
+    async with TestServer(app) as server, open_session(OPTIONS) as session:
+        with pytest.raises(WSServerHandshakeError) as caught:
+            await session.ws_connect(server.make_url("/"))
+    assert (caught.value.status, caught.value.message) == (401, "no such voice")
 
 
 async def test_an_answer_is_bounded_in_its_pieces(ask, monkeypatch):
