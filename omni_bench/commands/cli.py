@@ -337,9 +337,9 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "export",
         "a run, a study or a history as CSV; a run or a study as results of vllm bench serve, or to MLflow",
-        "export reports/runs/smoke/2026-01-31T12-00-00.000Z --csv csv",
-        "export reports/runs/ab/2026-01-31T12-00-00.000Z --vllm-bench results --mlflow http://127.0.0.1:5000",
-        "export reports/runs/history.sqlite --csv csv",
+        "export reports/runs/smoke/2026-01-31T12-00-00.000Z --csv reports/runs/csv",
+        "export reports/runs/ab/2026-01-31T12-00-00.000Z --vllm-bench reports/runs/vllm --mlflow http://127.0.0.1:5000",
+        "export reports/runs/history.sqlite --csv reports/runs/csv_history",
     )
     export.epilog = f"{export.epilog}\n\n{EXPORTS}"
     export.add_argument("path", metavar="PATH", help="a run folder, a folder of `ab`, or the SQLite file of a history")

@@ -39,8 +39,8 @@ EVIDENCE = ("report.html", "report.md", "wer_evidence.md", "cross_talk.jsonl", "
 """What a person looks at in the folder of a night, where it is there."""
 PLAIN_WIDTH = 120
 WIDE = 110
-"""Columns below which the baseline and the expected interval are left to gate.md."""
-_NARROW = (0, 1, 2, 4, 6)
+"""Columns below which gate.md alone has the change against the baseline, and "expected" stands below its row."""
+_NARROW, _EXPECTED = (0, 1, 2, 4, 6), 3
 _STYLES = {
     Status.REGRESSION: "red",
     Status.UNCONFIRMED: "red",
@@ -100,7 +100,7 @@ def gate_command(
         at = RunFolder.open(run).path
         evidence = [str(Path(run if Path(run).is_dir() else at) / name) for name in EVIDENCE if (at / name).exists()]
         address = repository_address(os.environ)
-        steps = advise(result, run=run, database=database, evidence=evidence, repository=address)
+        steps = advise(result, run=run, database=database, evidence=evidence, repository=address, is_there=_exists)
         result = replace(result, next_steps=steps)
         document = to_document(result)
         write_gate(document, render_gate(result), render_junit(result), folder)
@@ -113,6 +113,10 @@ def gate_command(
     if in_actions(os.environ):
         say_commands(annotations(result), file=sys.stderr if as_json else None)
     return result.exit_code
+
+
+def _exists(source: str) -> bool:
+    return Path(source).exists()
 
 
 def write_gate(document: dict[str, Any], page: str, junit: bytes, folder: Path) -> None:
@@ -175,5 +179,7 @@ def _print_table(console: Console, result: GateResult) -> None:
         console.print(Text.from_ansi(line), soft_wrap=True)
     for one, row, line in zip(result.series, rows, lines[head:], strict=True):
         console.print(Text.from_ansi(line), soft_wrap=True)
+        if _EXPECTED not in columns and one.expected is not None:
+            console.print(Text(f"    expected {row[_EXPECTED]}"))
         if one.status is not Status.PASS:
             console.print(Padding(Text(row[-1], style=_STYLES.get(one.status, "")), (0, 0, 0, 4)))

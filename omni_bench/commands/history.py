@@ -13,16 +13,15 @@ from omni_bench.errors import EXIT_OK, ConfigError, OmniBenchError
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.document import baseline_document, night_document, series_document
 from omni_bench.nightly.history.load import load_each, load_records
-from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line, heading, trend_rows
-from omni_bench.nightly.history.trend import trends
+from omni_bench.nightly.history.trend import order_of, trends
 from omni_bench.report.console import TerminalConsole
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say, say_error, say_json
+from omni_bench.terminal import say, say_aside, say_error, say_json
 
 PLAIN_WIDTH = 180
-WIDE, NARROW = 110, (0, 1, 2, 3, 6, 7)
-"""Columns of a terminal below which the segments, which --json has, are left out; what is left."""
+WIDE, NARROW = 110, (0, 1, 4, 5, 6, 7)
+"""Columns of a terminal below which the last night and the count of nights are left to --json; what is left."""
 
 
 def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -> int:
@@ -42,7 +41,7 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
                 said.append({"state": "not added", "error": str(error)})
                 say_error(f"not added: {error}")
                 continue
-            later = sum(_order(night) > _order(record) for night in history.nights(record.series))
+            later = sum(order_of(night) > order_of(record) for night in history.nights(record.series))
             invalid = None if record.valid else "invalid: no part of any trend"
             late = f"dated before {later} nights of the history" if later and state == "added" else None
             marks = "; ".join(mark for mark in (record.advisory, invalid, late) if mark)
@@ -53,13 +52,10 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
     refused = sum(one["state"] == "not added" for one in said)
     if as_json:
         say_json(said)
-    elif refused:
-        say_error(f"{refused} of {len(said)} runs were not added; the others are in the history")
+    elif refused and len(said) > 1:
+        others = "the others are in the history" if refused < len(said) else "nothing was added"
+        say_error(f"{refused} of {len(said)} runs were not added; {others}")
     return code
-
-
-def _order(run: StoredRun) -> tuple[str, str]:
-    return (run.started_utc or "", run.run_id)
 
 
 def history_show(database: str, scenario: str | None, out: str | None, *, as_json: bool = False) -> int:
@@ -87,7 +83,7 @@ def _show(history: History, series: str, out: Path | None) -> None:
     shown = range(len(HEADERS)) if console.width >= WIDE else NARROW
     rows = [[row[column] for column in shown] for row in trend_rows(found)]
     console.print(_table([HEADERS[column] for column in shown], rows))
-    for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs)):
+    for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs, baseline)):
         console.print(Text(line), soft_wrap=True)
     if out is not None and found:
 
@@ -110,6 +106,11 @@ def baseline_set(database: str, specs: Sequence[str], note: str, *, as_json: boo
             say_json([baseline_document(baseline) for baseline in found])
         for baseline in () if as_json else found:
             say(f"series {baseline.series}: {baseline_line(baseline)}")
+        for run in (run for baseline in found for run in baseline.runs):
+            dirty = ["uncommitted changes"] if run.versions.get("omni-bench.dirty") else []
+            doubts = ", ".join([*(f"the injected fault {fault}" for fault in run.faults), *dirty])
+            if doubts:
+                say_aside(f"warning: {run.source} is normal from now on, and was made with {doubts}")
     return EXIT_OK
 
 

@@ -16,7 +16,7 @@ from omni_bench.nightly.gate.result import TOLERANCE_NIGHTS, Expected, Onset, Se
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.series import MetricSeries, needs_equal_length, series_of
-from omni_bench.nightly.history.trend import baseline_log, commit_range
+from omni_bench.nightly.history.trend import baseline_log, commit_range, values_of
 from omni_bench.report.format import change_text
 
 ACUTE, DRIFT, JOINED = "acute", "drift", "joined"
@@ -170,7 +170,7 @@ class _Judge:
             status=status,
             reason=reason,
             value=self.series.values[-1] if as_measured else self.log if self.series.points else math.exp(self.log),
-            expected=None if self.prediction is None else _expected(self.prediction, self.metric),
+            expected=None if self.prediction is None else _expected(self.prediction, self.series, as_measured),
             change=self.series.change(self.log - statistics.fmean(self.past)) if self.past else None,
             against_baseline=None if normal is None or not as_measured else self.series.change(self.log - normal),
         )
@@ -185,7 +185,7 @@ class _Judge:
         nights = self.series.nights
         if index is None:
             return None
-        return Onset(nights[index], nights[index - 1] if index else None, len(nights) - index, is_new)
+        return Onset(nights[index], nights[index - 1] if index else None, tuple(nights[index:]), is_new)
 
     def _commits(self, index: int) -> tuple[str | None, str | None]:
         nights = self.series.nights
@@ -211,10 +211,11 @@ class _Judge:
         return f"too little history: {len(self.past)} of {MIN_NIGHTS} {what}{ratio}"
 
 
-def _expected(found: Prediction, metric: str) -> Expected | None:
-    if METRICS[metric].as_share:  # its logarithm is of a sum, and has no value of its own
-        return None
-    return Expected(found.nights, math.exp(found.mean), math.exp(found.low), math.exp(found.high))
+def _expected(found: Prediction, series: MetricSeries, as_measured: bool) -> Expected | None:
+    logs = (found.mean, found.low, found.high)
+    against_pinned = logs if series.points else tuple(map(math.exp, logs))  # a difference of shares, else a ratio
+    values = values_of(series, logs) if as_measured else against_pinned
+    return None if values is None else Expected(found.nights, *values)
 
 
 def _date(night: StoredRun) -> str:

@@ -10,7 +10,7 @@ from omni_bench.nightly.history.table import baseline_line, metric_name
 from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
 
-HEADERS = ("metric", "load", "tonight", "expected", "change", "baseline", "status", "why")
+HEADERS = ("metric", "load", "tonight", "expected", "change", "vs baseline", "status", "why")
 _MARKS = {
     GateOutcome.PASS: "✅",
     GateOutcome.REGRESSION: "❌",

@@ -14,6 +14,7 @@ from omni_bench.nightly.gate.judge_series import Evidence
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.records import StoredRun
+from omni_bench.nightly.history.trend import first_night, order_of
 from omni_bench.records.config import RATE_SEARCH
 
 MAX_LISTED = 8
@@ -91,8 +92,8 @@ def _evidence(history: History, tonight: StoredRun, before: list[StoredRun], pin
     baseline = history.baseline(tonight.series)
     nights = [night for night in before if night.valid]
     if baseline is not None:
-        first = min((run.started_utc or "", run.run_id) for run in baseline.runs)
-        nights = [night for night in nights if (night.started_utc or "", night.run_id) >= first]
+        first = first_night(baseline)
+        nights = [night for night in nights if first is None or order_of(night) >= first]
     pins = None
     if pinned is not None:
         build = _build(pinned, pinned)
@@ -152,7 +153,7 @@ def _missing(history: History, tonight: StoredRun) -> list[str]:
 
 def _late(history: History, tonight: StoredRun) -> list[str]:
     """That the history has nights after this one."""
-    later = [night for night in history.nights(tonight.series) if _order(night) > _order(tonight)]
+    later = [night for night in history.nights(tonight.series) if order_of(night) > order_of(tonight)]
     if not later:
         return []
     nights = f"{len(later)} night{'' if len(later) == 1 else 's'}"
@@ -160,10 +161,6 @@ def _late(history: History, tonight: StoredRun) -> list[str]:
         f"this night is dated {_date(tonight)}, before {nights} of the history (the last of {_date(later[-1])}); it is "
         "judged by those before it"
     ]
-
-
-def _order(run: StoredRun) -> tuple[str, str]:
-    return (run.started_utc or "", run.run_id)
 
 
 def _date(run: StoredRun) -> str:

@@ -52,7 +52,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """What tonight was expected to be: geometric mean of the segment's nights, and the ends of the interval.
+    """What tonight was expected to be: geometric mean of the segment's nights (of shares of requests: their mean), and
+    the ends of the interval.
 
     In the metric's unit; a ratio to the pinned run of the night where ``GateResult.pinned`` is set.
     """
@@ -65,15 +66,20 @@ class Expected:
 
 @dataclass(frozen=True)
 class Onset:
-    """Where a change began. ``last_good``: the night before it, None if there is none; ``nights``: since, tonight too.
+    """Where a change began. ``last_good``: the night before it, None if there is none; ``runs``: since, tonight last.
 
     ``is_new``: alarmed tonight; else it was alarmed before, and nothing accepts it.
     """
 
     first_bad: StoredRun
     last_good: StoredRun | None
-    nights: int
+    runs: tuple[StoredRun, ...]
     is_new: bool
+
+    @property
+    def nights(self) -> int:
+        """Since, tonight too."""
+        return len(self.runs)
 
     @property
     def commits(self) -> tuple[str | None, str | None]:

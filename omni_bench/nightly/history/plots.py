@@ -128,6 +128,9 @@ def _draw(
             axes.plot(
                 [moment], [0.06], "x", color=DARK_RED, transform=where, label="INVALID night: no performance claim"
             )
+    for night in series.nights:
+        if night.faults and night.run_id in nights:
+            axes.plot(*nights[night.run_id], "X", markersize=9, color=AMBER, label="FAULT INJECTED on purpose")
     for change in trend.changes:
         moment = _moment(change.night)
         if moment is not None:
@@ -150,7 +153,10 @@ def _draw(
     if normal is not None and baseline is not None:
         level = math.exp(normal)
         label = f"baseline, set {baseline.set_utc[:10]}"
-        axes.axhline(level, color=GREY, linewidth=1.2, linestyle=(0, (1, 1)), label=label)
+        since = [moment for moment in map(_moment, (*baseline.runs, *runs[-1:])) if moment is not None]
+        if since:  # what was before it is not judged by it
+            line = [level, level]
+            axes.plot([min(since), max(since)], line, color=GREY, linewidth=1.2, linestyle=(0, (1, 1)), label=label)
         shown.append(level)
     axes.set_ylabel(metric_label(series.metric))
     axes.set_title(series.load, loc="left")

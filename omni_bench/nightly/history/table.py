@@ -8,10 +8,10 @@ from omni_bench.foreign_text import one_field
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
-from omni_bench.nightly.history.trend import Change, Trend, commit_range
+from omni_bench.nightly.history.trend import Change, Trend, commit_range, first_night, order_of
 from omni_bench.report.format import change_text, number, signed_percent
 
-HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "baseline", "change points")
+HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "mean vs baseline", "change points")
 
 
 def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
@@ -46,7 +46,9 @@ def heading(runs: Sequence[StoredRun]) -> str:
     invalid = sum(not run.valid for run in runs)
     left_out = f", {invalid} of them invalid and left out" if invalid else ""
     advisory = f" ({newest.advisory})" if newest.advisory else ""
-    nights = f"{_nights(len(runs))}{span}{left_out}"
+    injected = sum(bool(run.faults) for run in runs)
+    faulty = f", {injected} of them with a fault injected on purpose" if injected else ""
+    nights = f"{_nights(len(runs))}{span}{left_out}{faulty}"
     who = f"{one_field(newest.scenario)}: {newest.target} on {newest.hardware}"
     return f"{who}{advisory}; {nights}; series {newest.series}"
 
@@ -75,11 +77,16 @@ def _nights(count: int) -> str:
     return f"{count} night{'' if count == 1 else 's'}"
 
 
-def alarm_lines(alarms: Sequence[HistoryAlarm], runs: Sequence[StoredRun]) -> list[str]:
-    """What was alarmed, one line each."""
+def alarm_lines(
+    alarms: Sequence[HistoryAlarm], runs: Sequence[StoredRun], baseline: Baseline | None = None
+) -> list[str]:
+    """What was alarmed, one line each, and whether the baseline accepts it: whether that begins with it or later."""
+    since = first_night(baseline)
+    accepted = set() if since is None else {run.run_id for run in runs if order_of(run) <= since}
     dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
     return [
         f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {metric_name(alarm.metric)} {alarm.load} "
         f"{change_text(METRICS[alarm.metric], alarm.change)} since {dates.get(alarm.onset_run, 'n/a')}"
+        + (", accepted by the baseline" if alarm.onset_run in accepted else "")
         for alarm in alarms
     ]

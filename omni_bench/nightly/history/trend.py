@@ -33,13 +33,16 @@ class Change:
 class Trend:
     """One metric at one load. ``segment``: geometric mean of the nights since the last change point, and how many.
 
-    ``against_baseline``: that mean against the baseline's, as a fraction; None without one.
+    ``against_baseline``: that mean against the baseline's, as a fraction; None without one. ``start``: where the
+    segment begins, with the baseline at the earliest; ``baseline_start``: where that does.
     """
 
     series: MetricSeries
     changes: tuple[Change, ...]
     segment: tuple[float | None, int]
     against_baseline: float | None
+    start: int = 0
+    baseline_start: int = 0
 
     @property
     def last(self) -> float | None:
@@ -60,14 +63,19 @@ def trends(runs: Sequence[StoredRun], baseline: Baseline | None = None) -> list[
 
 def _trend(series: MetricSeries, baseline: Baseline | None) -> Trend:
     changes = located_changes(series)
-    start = changes[-1].point.index if changes else 0
+    since = first_night(baseline)
+    baseline_start = sum(order_of(night) < since for night in series.nights) if since else 0
+    start = min(max([baseline_start, *(change.point.index for change in changes)]), len(series.logs) - 1)
     mean = statistics.fmean(series.logs[start:])
+    as_value = values_of(series, (mean,))
     normal = baseline_log(series.metric, series.load, baseline)
     return Trend(
         series=series,
         changes=changes,
-        segment=(None if METRICS[series.metric].as_share else math.exp(mean), len(series.logs) - start),
+        segment=(None if as_value is None else as_value[0], len(series.logs) - start),
         against_baseline=None if normal is None else series.change(mean - normal),
+        start=start,
+        baseline_start=baseline_start,
     )
 
 
@@ -85,31 +93,43 @@ def located_changes(series: MetricSeries) -> tuple[Change, ...]:
     )
 
 
-def expected_values(trend: Trend) -> list[tuple[float, float] | None]:
-    """Between which values each night was expected by those before it, since the last change point.
+def expected_values(trend: Trend) -> list[tuple[float, ...] | None]:
+    """Between which values each night was expected by those before it, since the last change point or the baseline.
 
     None with fewer than ten such nights. It is the interval by which the gate calls a night acute, but for
     change points that were found only later.
     """
     series = trend.series
-    starts = [0, *(change.point.index for change in trend.changes)]
+    starts = [0, trend.baseline_start, *(change.point.index for change in trend.changes)]
     found = []
     for index in range(len(series.logs)):
         start = max((start for start in starts if start < index), default=0)
-        ends = prediction(series.logs[start:index])
-        found.append(None if ends is None else _values(series, ends.low, ends.high))
+        ends = prediction(series.logs[start:index], points=series.points)
+        found.append(None if ends is None else values_of(series, (ends.low, ends.high)))
     return found
 
 
-def _values(series: MetricSeries, low: float, high: float) -> tuple[float, float] | None:
-    """Two of the series' logarithms as values of its metric; None where no night tells how they are related."""
+def values_of(series: MetricSeries, logs: Sequence[float]) -> tuple[float, ...] | None:
+    """The series' logarithms as values of its metric; None where no night tells how they are related."""
     entry, scale = METRICS[series.metric], 1.0
+    if series.points:  # a share of requests is its own logarithm, and no less than none and no more than all
+        return tuple(min(max(log, 0.0), 1.0) for log in logs)
     if not entry.as_share:
-        return math.exp(low), math.exp(high)
+        return tuple(map(math.exp, logs))
     if entry.relative_to:  # ln(1 + value / E2EL), with one E2EL for the whole series
         known = zip(series.values, series.logs, strict=True)
         scale = next((value / math.expm1(log) for value, log in known if value and log), 0.0)
-    return (scale * math.expm1(low), scale * math.expm1(high)) if scale else None
+    return tuple(scale * math.expm1(log) for log in logs) if scale else None
+
+
+def order_of(run: StoredRun) -> tuple[str, str]:
+    """What nights are put in order by."""
+    return (run.started_utc or "", run.run_id)
+
+
+def first_night(baseline: Baseline | None) -> tuple[str, str] | None:
+    """Where a baseline begins: no night before it is judged by any more."""
+    return None if baseline is None else min(map(order_of, baseline.runs))
 
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:

@@ -191,6 +191,21 @@ def test_everything_is_there_as_json(night, db, capsys):
     assert len(json.loads(capsys.readouterr().out)) == 1
 
 
+def test_a_doubtful_baseline_is_said_and_a_single_refused_run_once(night, db, tmp_path, capsys):
+    run = runs.make_run(concurrencies=(1,))
+    run["provenance"]["harness"]["dirty"] = True
+    run["provenance"]["target"]["description"]["chaos"] = {"name": "drop_chunk"}
+    odd = night(1, provenance=run["provenance"])
+    assert main(["history", "--db", db, "add", odd]) == 0
+    assert main(["history", "--db", db, "baseline", "set", odd, "--note", "x"]) == 0
+    warned = capsys.readouterr().err
+    assert f"warning: {odd}" in warned and "target.chaos=drop_chunk, uncommitted changes" in warned
+    assert main(["history", "--db", db, "add", str(tmp_path / "no")]) == 2
+    assert "the others" not in capsys.readouterr().err
+    assert main(["history", "--db", db, "add", str(tmp_path / "no"), str(tmp_path / "none")]) == 2
+    assert "2 of 2 runs were not added; nothing was added" in capsys.readouterr().err
+
+
 def test_a_baseline_needs_a_reason(night, db, capsys):
     with pytest.raises(SystemExit):
         main(["history", "baseline", "set", "--db", db, night(0)])

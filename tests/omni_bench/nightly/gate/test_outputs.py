@@ -20,6 +20,7 @@ from omni_bench.nightly.gate.github import annotations, append_summary, in_actio
 from omni_bench.nightly.gate.junit import render_junit
 from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
+from omni_bench.nightly.gate.result import Status
 from omni_bench.nightly.history.records import Role
 from omni_bench.records.invalid_reason import Code
 
@@ -174,6 +175,56 @@ def test_other_servers_and_equal_commits_are_confirmed_otherwise(regression):
     assert "are not known" in confirm(command=("my", "script")).text
 
 
+def test_a_changed_setting_is_put_on_its_side_of_the_confirmation(regression):
+    def confirm(command, then, now, *, same_commit=False, **changes):
+        onset = regression.series[0].onset
+        good = replace(onset.last_good, settings=then)
+        bad = replace(onset.first_bad, settings=now)
+        if same_commit:
+            bad = replace(bad, versions=good.versions)
+        series = tuple(replace(one, onset=replace(onset, last_good=good, first_bad=bad)) for one in regression.series)
+        run = replace(regression.run, command=("omni-bench", "run", *command), **changes)
+        steps = advise(replace(regression, run=run, series=series), run="r")
+        return next(step for step in steps if "confirm" in step.text)
+
+    command = ("scenario=qwen3_tts", "++reference.fault=serial_predictor", "reference.predictor=kv_cache")
+    then = {"reference.fault": None, "reference.slots": 4, "server.checkpoint_sha256": "a"}
+    now = {"reference.fault": "serial_predictor", "reference.slots": 4, "server.checkpoint_sha256": "b"}
+    shared, sides = (
+        "omni-bench ab scenario=qwen3_tts reference.predictor=kv_cache ",
+        ("before.reference.fault=null after.reference.fault=serial_predictor"),
+    )
+    refs = f"before=git:{made.commit_of(12)[:12]} after=git:{made.commit_of(13)[:12]} "
+    assert confirm(command, then, now).command == shared + refs + sides
+    assert confirm(command, then, now, same_commit=True).command == shared + sides
+    unchanged = confirm(command, now, now).command
+    assert "++reference.fault=serial_predictor" in unchanged and "before.reference" not in unchanged
+    assert "reference.fault: null | serial_predictor" in confirm(command, then, now, target="vllm_omni").text
+
+
+def test_accepting_names_all_nights_of_the_change_that_are_there(past_change):
+    def accept(there):
+        steps = advise(past_change, run="runs/14", is_there=lambda _: there)
+        return next(step for step in steps if "accept it" in step.text)
+
+    assert accept(True).command == "omni-bench history baseline set runs/13 runs/14 --note WHY"
+    assert accept(False).command == "omni-bench history baseline set runs/14 --note WHY"
+    assert "1 of its nights" in accept(False).text
+
+
+def test_what_was_expected_of_stalling_is_shown_where_its_reason_has_a_band():
+    def night(number, stalled, **changes):
+        return made.night(number, ttfp_tail_ms=75.0 + number % 3, stalled=stalled, **changes)
+
+    with made.history_of([night(number, (number % 2) / 20) for number in range(1, 13)]) as history:
+        result = gate_night(history, night(13, 0.4), rerun=night(13, 0.4, role=Role.RERUN, hour=1))
+    (one,) = (one for one in result.series if one.metric == "stalled")
+    assert one.status is Status.REGRESSION and one.expected.mean == pytest.approx(0.025)
+    assert one.expected.low == 0 and 0.05 < one.expected.high < 0.2
+    row = next(row for row in series_rows(result) if row[7] == one.reason)
+    assert row[3].startswith("0.0250 [0, ")
+
+
 def test_an_open_change_stays_in_the_heading(past_change):
     result = past_change
     since = "1 change is open since 2026-01-13 (2 nights), and no baseline accepts it"
@@ -197,8 +248,10 @@ def test_the_terminal_has_the_reason_below_the_row(regression, width):
     lines = out.getvalue().splitlines()
     assert max(len(line.rstrip()) for line in lines) <= width
     assert all(line.startswith("    ") for line in lines[3:] if not re.match("TTFP|RTF|audio/s", line))
-    assert lines[2].startswith("TTFP p50") and lines[3].startswith("    acute: +")
-    assert ("expected" in lines[0]) == (width == 120)
+    reason = lines[3] if width == 120 else lines[4]
+    assert lines[2].startswith("TTFP p50") and reason.startswith("    acute: +")
+    expected = series_rows(regression)[0][HEADERS.index("expected")]
+    assert expected in lines[2] if width == 120 else lines[3] == f"    expected {expected}"
 
 
 def test_rows(regression):

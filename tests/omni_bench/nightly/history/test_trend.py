@@ -12,6 +12,7 @@ import pytest
 from reasons import because
 
 from omni_bench.compare.stats.nightly import prediction
+from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.history import plots
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.plots import draw_trends
@@ -46,6 +47,37 @@ def test_against_the_baseline(runs):
     baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
     rtf = next(trend for trend in trends(runs, baseline) if trend.series.metric == "rtf")
     assert rtf.against_baseline == pytest.approx(0.1, abs=0.01)
+
+
+def test_segments_begin_with_the_baseline_as_at_the_gate(runs):
+    baseline = Baseline(runs[0].series, "2026-01-19T00:00:00Z", "", tuple(runs[-3:]))
+    rtf = next(trend for trend in trends(runs, baseline) if trend.series.metric == "rtf")
+    assert rtf.segment[1] == 3 and rtf.start == 17 == rtf.baseline_start
+    assert expected_values(rtf)[17] is None is expected_values(rtf)[19], "two nights are no band"
+    with made.history_of(runs[:-1]) as history:
+        history.set_baseline([run.run_id for run in runs[-3:-1]])
+        reasons = {one.reason for one in gate_night(history, runs[-1]).series}
+    assert all("too little history: 2 of 10 valid nights since the baseline" in reason for reason in reasons)
+
+
+def test_an_accepted_alarm_says_so(runs):
+    alarm = HistoryAlarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
+    for first, accepted in ((12, True), (15, True), (10, False)):
+        (line,) = alarm_lines([alarm], runs, Baseline("s", "2026-01-20T00:00:00Z", "", tuple(runs[first:])))
+        assert line.endswith(", accepted by the baseline") == accepted
+
+
+def test_the_picture_marks_injected_faults_and_has_the_baseline_from_its_first_night(runs, tmp_path, monkeypatch):
+    runs = [replace(run, faults=("reference.fault=x",) if number == 4 else ()) for number, run in enumerate(runs)]
+    assert "1 of them with a fault injected on purpose" in heading(runs)
+    baseline = Baseline(runs[0].series, "2026-01-20T00:00:00Z", "", tuple(runs[15:18]))
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    draw_trends(runs, trends(runs, baseline), tmp_path, baseline)
+    lines = {line.get_label(): line for line in drawn[0].axes[0].get_lines()}
+    dates = [plots._moment(run) for run in runs]
+    assert list(lines["FAULT INJECTED on purpose"].get_xdata()) == [dates[4]]
+    assert list(lines["baseline, set 2026-01-20"].get_xdata()) == [dates[15], dates[-1]]
 
 
 def test_the_table(runs):
