@@ -347,7 +347,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--vllm-bench", metavar="FOLDER", help="write a JSON file of each valid level there")
     export.add_argument("--mlflow", metavar="URI", help="log to this MLflow server (needs the extra `mlflow`)")
     _json(export, "print what was written")
-    _json(_add(commands, "list", "scenarios, data sets, targets, wire forms and judges", "list"))
+    _json(_add(commands, "list", "scenarios, data sets, targets, wire forms, judges, and faults to inject", "list"))
     doctor = _add(
         commands,
         "doctor",

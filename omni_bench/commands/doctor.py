@@ -181,22 +181,39 @@ _LISTED = {
 }
 
 
-def list_command(*, as_json: bool = False) -> int:
-    """Print scenarios, data sets, targets and wire forms with a line about each.
+_FAULTS = {"reference.fault": "Faults of the bundled server", "target.chaos": "Faults of the wire before any server"}
 
-    ``as_json``: {"scenario": {NAME: what it is}, ...} and the bundled sentences. Raises ConfigError, DatasetError.
+
+def _faults() -> dict[str, dict[str, str]]:
+    """What can be broken on purpose, by key and name, with a line about each."""
+    from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
+    from reference_impl.faults.catalogue import FAULTS, MAX_SLOW_PERCENT
+
+    inside = {fault.name: fault.what for fault in FAULTS.values()}
+    inside["slow_N"] = f"every step takes N % longer, N from 1 to {MAX_SLOW_PERCENT}"
+    return {"reference.fault": inside, "target.chaos": {fault.name: fault.what for fault in WIRE_FAULTS.values()}}
+
+
+def list_command(*, as_json: bool = False) -> int:
+    """Print scenarios, data sets, targets, wire forms and faults with a line about each.
+
+    ``as_json``: {"scenario": {NAME: what it is}, ...}, the bundled sentences and the faults. Raises ConfigError,
+    DatasetError.
     """
     bundled = {
         f"{info.name}/{info.locale}": f"{info.prompts} prompts" for info in list_datasets() if info.prompts is not None
     }
     groups = {name: group_options(name) for name in _LISTED}
+    faults = _faults()
     if as_json:
-        say_json({**groups, "bundled_sentences": bundled})
+        say_json({**groups, "bundled_sentences": bundled, **faults})
         return EXIT_OK
     for name, options in groups.items():
         _print_group(f"{_LISTED[name]} ({name}=NAME)", options)
         if name == "dataset":
             _print_group("Bundled sentences", bundled)
+    for name, options in faults.items():
+        _print_group(f"{_FAULTS[name]} ({name}=NAME, to try what is noticed)", options)
     say_entry("Your own: ", "omni-bench run --config-dir FOLDER scenario=NAME, with FOLDER/scenario/NAME.yaml")
     return EXIT_OK
 

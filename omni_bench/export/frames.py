@@ -28,22 +28,42 @@ from omni_bench.run.stored_results import read_results
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class RunFrames:
+class _Frames:
+    def __repr__(self) -> str:
+        """``RunFrames(requests 24 x 61, levels 3 x 97)``: rows and columns."""
+        sizes = (f"{name} {len(one)} x {len(one.columns)}" for name, one in named(self).items())  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(sizes)})"
+
+
+@dataclass(frozen=True, repr=False)
+class RunFrames(_Frames):
     """A run, or the runs of a study: one row a measured request, a chunk of one, a judged utterance, a level.
 
     A run without requests.jsonl (as reports are committed) has levels alone, one without a judge no utterances:
-    such frames are empty, with all their columns. A missing value is missing and never 0.
+    such frames are empty, with all their columns. A missing value is missing and never 0. ``folders``: those of the
+    runs by their names in the column ``run``.
     """
 
     requests: pd.DataFrame
     chunks: pd.DataFrame
     utterances: pd.DataFrame
     levels: pd.DataFrame
+    folders: Mapping[str, Path]
+
+    def recording(self, row: Any) -> Path | None:
+        """The recording of a row of ``requests`` or ``utterances`` (a Series, or one of ``itertuples``), to be opened.
+
+        None if it was not kept, or if what stands there is no path within its run's folder.
+        """
+        if not isinstance(row.audio, str):
+            return None
+        folder = self.folders[row.run].resolve()
+        path = (folder / row.audio).resolve()
+        return path if path.is_relative_to(folder) and path.is_file() else None
 
 
-@dataclass(frozen=True)
-class HistoryFrames:
+@dataclass(frozen=True, repr=False)
+class HistoryFrames(_Frames):
     """A history: one row a night, a level of one, an alarm, and a run of a baseline."""
 
     nights: pd.DataFrame
@@ -92,7 +112,8 @@ def load_history(file: str | Path) -> HistoryFrames:
 
 def named(frames: RunFrames | HistoryFrames) -> dict[str, pd.DataFrame]:
     """The frames by name."""
-    return {one.name: getattr(frames, one.name) for one in fields(frames)}
+    found = {one.name: getattr(frames, one.name) for one in fields(frames)}
+    return {name: one for name, one in found.items() if isinstance(one, pd.DataFrame)}
 
 
 # ---- Folders ----
@@ -146,7 +167,8 @@ def _frames(runs: Sequence[tuple[RunFolder, Row]], more: Sequence[Column]) -> Ru
                 audio = None if request.audio is None else str(request.audio.relative_to(folder.path.resolve()))
                 rows["requests"].append(of_level | _request(request) | {"audio": audio})
                 rows["chunks"] += [of_level | one for one in _chunks(request)]
-    return RunFrames(**{name: _frame(rows[name], (*more, *of)) for name, of in columns.FRAMES["run"].items()})
+    frames = {name: _frame(rows[name], (*more, *of)) for name, of in columns.FRAMES["run"].items()}
+    return RunFrames(**frames, folders={folder.path.name: folder.path for folder, _ in runs})
 
 
 def _request(request: RequestResult) -> Row:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, Code, next_steps, reasons_of
@@ -27,7 +28,8 @@ def wrong_words_step(run: Mapping[str, Any]) -> str | None:
     checked = [level["parity"] for level in run["levels"] if level.get("parity")]
     judged = sum(parity["judged"] or 0 for parity in checked)
     if not judged:
-        return "Run it again with checks=parity: it tells whether the same requests are fine when sent alone."
+        again = _with_parity(run["provenance"]["command"])
+        return f"Run it again with checks=parity, which tells whether the same requests are fine when sent alone{again}"
     company, alone = (sum(parity[name] or 0 for parity in checked) for name in ("worse", "corrupted_alone"))
     if alone:
         return (
@@ -40,3 +42,11 @@ def wrong_words_step(run: Mapping[str, Any]) -> str | None:
             "requests in flight share (buffers, slots, caches), from where the two recordings part."
         )
     return f"None of the {judged} requests that were sent alone too is damaged: raise checks.parity_requests."
+
+
+def _with_parity(command: Sequence[str]) -> str:
+    """The run's own command with parity, to be copied; only a full stop if no command is on record."""
+    if list(command[1:2]) != ["run"] or "--resume" in command:
+        return "."
+    words = [word for word in command if not word.startswith(("checks=", "checks.parity_requests=", "hydra.run.dir="))]
+    return f": {shlex.join([*words, 'checks=parity'])}"

@@ -48,6 +48,7 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
         "title": f"{run['scenario']} · omni-bench",
         "scenario": run["scenario"],
         "faults": faults,
+        "evidence": folder.wer_evidence_md.name if folder.wer_evidence_md.is_file() else None,
         "valid": run["valid"],
         "reasons": [str(reason) for reason in reasons],
         "next_steps": next_steps_of(run),

@@ -30,7 +30,7 @@ from omni_bench.run.config.validate_client import validate_client, validate_requ
 from omni_bench.run.config.validate_load import validate_open_loop, validate_slo
 from omni_bench.run.config.validate_target import validate_target
 from omni_bench.targets.probe import key_of
-from reference_impl.faults.catalogue import FAULTS, slow_percent
+from reference_impl.faults.catalogue import FAULTS, MAX_SLOW_PERCENT, slow_percent
 from reference_impl.model.presets import PRESETS
 from reference_impl.settings import (
     BUNDLED,
@@ -226,6 +226,11 @@ def _reference(reference: ServerSettings) -> None:
     if not (math.isfinite(reference.chat_token_ms) and 0 <= reference.chat_token_ms <= MAX_CHAT_TOKEN_MS):
         raise ConfigError(f"reference.chat_token_ms={reference.chat_token_ms}: 0 to {MAX_CHAT_TOKEN_MS:g} ms a token")
     if reference.fault is not None and slow_percent(reference.fault) is None:
+        if re.fullmatch(r"slow_[-+]?[\d.]*", reference.fault):
+            raise ConfigError(
+                f"reference.fault={reference.fault!r}: of slow_N, N is the slowdown of a step in percent, a whole "
+                f"number from 1 to {MAX_SLOW_PERCENT}"
+            )
         choice("reference.fault", reference.fault, tuple(FAULTS))
     if reference.threads is not None:
         _at_least("reference.threads", reference.threads, 1)

@@ -11,8 +11,9 @@ import pytest
 
 from omni_bench import __version__
 from omni_bench.commands import doctor
-from omni_bench.commands.cli import SUBCOMMANDS, build_parser, main
-from omni_bench.run.config.compose import group_options
+from omni_bench.commands.cli import RUN_HELP, SUBCOMMANDS, build_parser, main
+from omni_bench.errors import ConfigError
+from omni_bench.run.config.compose import compose, group_options
 from omni_bench.targets.reference import server_env
 
 
@@ -126,6 +127,10 @@ def test_list_as_json_and_a_reader_that_leaves(capsys, monkeypatch):
     assert main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["scenario"] == group_options("scenario") and found["bundled_sentences"]["seed_tts_mini/en"]
+    assert found["reference.fault"]["slow_N"].endswith("N from 1 to 200") and found["target.chaos"]["cut"]
+    with pytest.raises(ConfigError, match=r"of slow_N, N is .* from 1 to 200$"):
+        compose(["scenario=smoke", "reference.fault=slow_400"])
+    assert "--json" in RUN_HELP.read_text(encoding="utf-8")
 
     def gone(*_, **__):
         raise BrokenPipeError

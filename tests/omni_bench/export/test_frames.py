@@ -78,6 +78,22 @@ def test_a_run(make):
     assert len(one) == of_level.iloc[0].http_chunks and one.audio_ms.sum() / 1000 == of_level.iloc[0].audio_s
     assert one.after_start_ms.iloc[0] == pytest.approx(of_level.iloc[0].ttfp_ms)
     assert frames.utterances.corrupted.sum() == 4  # one a level, and the failed
+    assert re.fullmatch(
+        r"RunFrames\(requests 30 x \d+, chunks \d+ x \d+, utterances 30 x \d+, levels 2 x \d+\)", repr(frames)
+    )
+
+
+def test_a_recording_opens_from_anywhere_and_none_outside_of_the_run(make):
+    path = make.folder("run", levels=(1,))
+    (path / "audio").mkdir()
+    (path / "audio" / "a.wav").write_bytes(b"RIFF")
+    frames = omni_bench.load_run(path)
+    row = frames.utterances.iloc[0].copy()
+    row["audio"] = "audio/a.wav"
+    assert frames.recording(row) == (path / "audio" / "a.wav").resolve()
+    for audio in (None, "audio/gone.wav", "../run/../../../etc/passwd", "/etc/passwd"):
+        row["audio"] = audio
+        assert frames.recording(row) is None
 
 
 def test_an_open_loop_has_rates(make):

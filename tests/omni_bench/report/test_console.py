@@ -132,6 +132,18 @@ def test_wrong_words_are_followed_by_what_tells_whether_company_is_to_blame(pari
         assert lines[2].startswith("  next: ") and (said in lines[2]) is is_said
 
 
+def test_what_the_server_did_wrong_is_said_before_what_the_client_did_and_parity_can_be_copied():
+    late, wrong = (
+        invalid(Code.CLIENT_LAG, p99_ms=30.0, budget_ms=25.0),
+        invalid(Code.WER, rate="WER", value=0.4, limit=0.15),
+    )
+    run = runs.make_run((4,), own=[late, wrong])
+    run["provenance"]["command"] = ["omni-bench", "run", "scenario=smoke", "load.concurrency=[1,4]", "checks=default"]
+    lines = verdict_lines(run)
+    assert lines[1] == f"  - {wrong.text}" and lines[2] == f"  - {late.text}"
+    assert lines[3].endswith(": omni-bench run scenario=smoke 'load.concurrency=[1,4]' checks=parity")
+
+
 def test_a_reader_that_has_gone_changes_nothing(tmp_path, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
