@@ -12,7 +12,7 @@ from omni_bench.errors import ComparabilityError, ConfigError
 from omni_bench.nightly.gate.judge_night import evaluate
 from omni_bench.nightly.gate.judge_series import Evidence
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
-from omni_bench.nightly.history.database import History
+from omni_bench.nightly.history.database import Baseline, History, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.trend import first_night, order_of
 from omni_bench.records.config import RATE_SEARCH
@@ -72,16 +72,24 @@ def gate_night(
         result = replace(result, outcome=GateOutcome.REGRESSION)
     if rerun is not None:
         history.add(rerun)
+    alarms = [alarm for alarm in result.alarms if alarm.kind != "acute" or _is_regression(result, alarm)]
     history.record_verdict(
         tonight,
         result.outcome,
         result.exit_code,
-        [alarm for alarm in result.alarms if alarm.kind != "acute" or _is_regression(result, alarm)],
+        alarms or _accepted(history, tonight, evidence.baseline),
         pinned=pinned,
         rerun=rerun,
         replaced=result.replaced,
     )
     return result
+
+
+def _accepted(history: History, tonight: StoredRun, baseline: Baseline | None) -> list[HistoryAlarm]:
+    """What tonight alarmed before a baseline accepted it: judged again, it is normal, and was an alarm all the same."""
+    since = first_night(baseline)
+    own = [alarm for alarm in history.alarms(tonight.series) if alarm.raised_by == tonight.run_id]
+    return [alarm for alarm in own if since is not None and order_of(history.run(alarm.onset_run)) <= since]
 
 
 def _is_regression(result: GateResult, alarm: object) -> bool:

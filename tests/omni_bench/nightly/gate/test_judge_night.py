@@ -100,6 +100,15 @@ def test_judging_again_counts_the_second_run_again(past, second, until_accepted)
         assert past.alarms(tonight.series) == alarms and past.nights(tonight.series) == nights
 
 
+def test_an_accepted_alarm_is_kept_when_its_night_is_judged_again(past):
+    tonight = made.night(13, slower=1.15)
+    gate_night(past, tonight, rerun=made.night(13, role=Role.RERUN, hour=1, slower=1.15))
+    alarms = past.alarms(tonight.series)
+    past.set_baseline([tonight.run_id], "intended")
+    assert gate_night(past, tonight).outcome is GateOutcome.INCONCLUSIVE
+    assert past.alarms(tonight.series) == alarms != []
+
+
 def test_a_second_run_that_is_no_measurement_is_made_again(past):
     tonight = made.night(13, slower=1.15)
     broken = made.night(13, role=Role.RERUN, hour=1, reasons=(because(Code.INTERRUPTED),))
