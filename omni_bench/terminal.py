@@ -49,10 +49,35 @@ def say_help(text: str) -> None:
         print(_in_lines(line, sys.stdout, " " * (column.end() if column else 0), HELP_WIDTH), flush=True)
 
 
+MIN_WIDTH = 40
 HELP_WIDTH = 120
 """Columns of a help that goes into a file or a pipe."""
 _HANGING = re.compile(r"\s+(?:\S.*?\s{2,})?|\w+: ")
 _COLOURS = {"red": "1;31", "yellow": "33"}
+
+
+def in_lines(text: str, indent: str = "    ") -> list[str]:
+    """``text``, safe to print, in lines for stdout that break between words; ``indent``: of all but the first.
+
+    Into a file or a pipe it is one line, unless COLUMNS asks for a width.
+    """
+    asked = os.environ.get("COLUMNS", "")
+    width = int(asked) if asked.isdecimal() and int(asked) >= MIN_WIDTH else None
+    return _in_lines(one_line(text), sys.stdout, indent, width).split("\n")
+
+
+def in_columns(text: str, width: int) -> str:
+    """A text of many lines as a help has it, broken for ``width`` columns, a command so that it can be copied."""
+    lines = []
+    joined = re.sub(r"(?m)^(\w+ codes: .*)\n(?=\S)", r"\1 ", text)
+    for line in joined.split("\n"):
+        column = _HANGING.match(line)
+        command = line.startswith("  omni-bench ") and "   " not in line.strip()
+        indent = "      " if command else " " * (column.end() if column else 0)
+        whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line) if command else line
+        broken = [one.replace("\0", " ") for one in _broken(whole, width - 2 * command, indent)]
+        lines.append(" \\\n".join(broken) if command else "\n".join(broken))
+    return "\n".join(lines)
 
 
 def _is_terminal(file: TextIO | None) -> bool:
@@ -65,17 +90,18 @@ def _in_lines(text: str, file: TextIO | None, indent: str, plain_width: int | No
     For a file or a pipe it is broken at ``plain_width``, with None not at all. A word that is longer than a line (a
     path, an address) stays whole, so that it can be clicked and copied.
     """
-    width = max(shutil.get_terminal_size().columns, 40) if _is_terminal(file) else plain_width
+    width = max(shutil.get_terminal_size().columns, MIN_WIDTH) if _is_terminal(file) else plain_width
     if width is None:
         return text
     indent = indent if len(indent) < width // 2 else "    "
-    return "\n".join(
-        textwrap.fill(
-            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
-            replace_whitespace=False, expand_tabs=False,
-        )
-        for line in text.split("\n")
-    )  # fmt: skip
+    return "\n".join("\n".join(_broken(line, width, indent)) for line in text.split("\n"))
+
+
+def _broken(line: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False, expand_tabs=False,
+    ) or [""]  # fmt: skip
 
 
 def say_commands(lines: Iterable[str], *, file: TextIO | None = None) -> None:

@@ -17,7 +17,7 @@ from omni_bench import __version__
 from omni_bench.commands.failures import guarded
 from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
 from omni_bench.errors import EXIT_OK, EXIT_USAGE, ConfigError, alternatives
-from omni_bench.terminal import say, say_aside, say_help
+from omni_bench.terminal import in_columns, say, say_aside, say_help
 
 RUN_HELP = Path(__file__).with_name("run_help.txt")
 """The help of `run` without Hydra, which takes seconds; ``python -m omni_bench.commands.run`` writes it."""
@@ -177,6 +177,13 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
             raise AssertionError(f"no such command: {command}")
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Examples and exit codes keep their lines, which are broken for the width of the terminal."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return in_columns(text, width)
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose list of words may go on behind an option; argparse takes those before the first for all."""
 
@@ -204,7 +211,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="omni-bench",
         description="Benchmarking and regression testing for streaming speech servers.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"omni-bench {__version__}")
@@ -381,7 +388,7 @@ def _add(commands: argparse._SubParsersAction, name: str, what: str, *examples: 
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
         epilog=f"example{'s' * (len(examples) > 1)}:\n{lines}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
 

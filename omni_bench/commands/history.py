@@ -84,7 +84,7 @@ def _show(history: History, series: str, out: Path | None) -> None:
     rows = [[row[column] for column in shown] for row in trend_rows(found)]
     console.print(_table([HEADERS[column] for column in shown], rows))
     for line in (baseline_line(baseline), *alarm_lines(history.alarms(series), runs, baseline)):
-        console.print(Text(line), soft_wrap=True)
+        console.print_text(line)
     if out is not None and found:
 
         def draw() -> list[Path]:

@@ -47,7 +47,7 @@ def print_comparison(comparison: Comparison, folder: Path | None = None) -> None
         console.print(Text("Speed, which is not judged:", style="dim"))
         console.print(_table(speed_table(comparison)), style="dim")
     for line in _lines(comparison, folder or Path()):
-        console.print(Text(line), soft_wrap=True)
+        console.print_text(line)
 
 
 def _lines(comparison: Comparison, folder: Path) -> Iterator[str]:

@@ -26,23 +26,30 @@ from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate
 from omni_bench.report.utterances import by_damage, score_of
+from omni_bench.terminal import in_lines
 
 
 class TerminalConsole(Console):
     """Rich's console without colouring of its own; text that it prints cannot command the terminal.
 
     A text is one line, however many are in it, and so is a cell and a title; none is longer than there is room for.
-    ``plain_width``: columns into a file or a pipe, where rich would squeeze a table into 80; None leaves that to rich.
+    ``plain_width``: columns into a file or a pipe, where rich would squeeze a table into 80, unless COLUMNS asks for a
+    width; None leaves that to rich.
     """
 
     def __init__(self, *, plain_width: int | None = None, **options: Any) -> None:
-        if plain_width is not None and not sys.stdout.isatty():
+        if plain_width is not None and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
             options["width"] = plain_width
         super().__init__(highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
         """As rich does, but texts in one line each."""
         super().print(*map(_in_one_line, objects), **options)
+
+    def print_text(self, text: str, *, indent: str = "    ", style: str = "") -> None:
+        """A text of one line, broken between words for the terminal (:func:`omni_bench.terminal.in_lines`)."""
+        for line in in_lines(text, indent):
+            self.print(Text(line, style=style), soft_wrap=True)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The pieces of text as rich makes them, each :func:`visible`; cells are before their width is measured."""
@@ -166,7 +173,7 @@ def print_summary(run: Mapping[str, Any], folder: RunFolder) -> None:
         console.print(summary_table(run, console.width))
         report = ["report, to look at and to listen to:", from_here(folder.report_html)]
         for line in [*notes(run), *verdict_lines(run), *worst_lines(run, folder), *report]:
-            console.print(line, markup=False, soft_wrap=True)
+            console.print_text(line)
     try:
         print(capture.get(), end="", flush=True)
     except BrokenPipeError:

@@ -6,6 +6,7 @@ import ast
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.text import Text
 import omni_bench
 from omni_bench.foreign_text import visible
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import MAX_MESSAGE, say, say_entry, say_error, say_help
+from omni_bench.terminal import MAX_MESSAGE, in_columns, say, say_entry, say_error, say_help
 
 HOSTILE = "a\x1b[2Jbc\x9bd\u202ee\u2066f\rg\x7fh\u2028i\ud800"
 SHOWN = r"a\u001b[2Jbc\u009bd\u202ee\u2066f\u000dg\u007fh\u2028i\ud800"
@@ -131,3 +132,25 @@ raise SystemExit(cli.main(["list"]))
     )
     assert (done.returncode, done.stdout) == (0, b"\\u2192 \\u4e2d\n")
     assert done.stderr.splitlines() == [rb"warning: UserWarning: Glyph \u001b[2J ::error::x", rb"\u2192"]
+
+
+@pytest.mark.parametrize("width", [50, 60, 78])
+def test_an_example_is_broken_so_that_it_can_be_copied(width):
+    example = (
+        "  omni-bench ab before.command='serve-v1 --port {port}' after.command='serve-v2 --port {port}' model=NAME"
+    )
+    shown = in_columns(f"example:\n{example}\n\nexit codes: 0 {'fine ' * 20}\n(all)", width)
+    assert max(map(len, shown.splitlines())) <= width and "\nexit codes: 0 fine" in shown
+    command = shown.partition("\n")[2].partition("\n\n")[0]
+    assert shlex.split(command.replace("\\\n", " ")) == shlex.split(example) and command.count("\\\n") >= 1
+
+
+def test_columns_are_honoured_without_a_terminal_and_only_when_asked_for(monkeypatch, capsys):
+    text = " ".join(["word"] * 40)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    TerminalConsole(plain_width=120).print_text(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setenv("COLUMNS", "60")
+    console = TerminalConsole(plain_width=120)
+    console.print_text(text)
+    assert console.width == 60 and max(map(len, capsys.readouterr().out.splitlines())) <= 60
