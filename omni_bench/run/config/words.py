@@ -15,6 +15,7 @@ from hydra.errors import HydraException
 from omni_bench.errors import ConfigError
 from omni_bench.run.config.explain import annotation_of, pasted, quoted
 
+_NUMBERS = (bool, int, float)
 _WORD = re.compile(r"(\+{0,2})([\w.]+)=(.*)", re.DOTALL)
 
 
@@ -56,7 +57,7 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
                 yield word  # Hydra says why it cannot be read
         elif read.is_sweep_override() and not multirun:
             raise ConfigError(_no_sweep(word, f"{plus}{key}", value, annotation, wants_text))
-        elif wants_text and isinstance(read.value(), (bool, int, float)):
+        elif wants_text and isinstance(read.value(), _NUMBERS) and type(read.value()) not in _union(annotation):
             yield f"{'++' if below else plus}{key}={quoted(value.strip())}"
         elif is_mapping and (below or isinstance(read.value(), dict)):
             yield f"++{key}={value}"

@@ -37,7 +37,7 @@ def jobs(monkeypatch):
     """In the place of the orchestration: remembers its calls; ``ends`` are the exit codes or errors to come."""
     fake = SimpleNamespace(calls=[], ends=[])
 
-    def run(config, run_dir, command, show):
+    def run(config, run_dir, command, show, **_):
         fake.calls.append((config, run_dir, command))
         fake.show = show
         end = fake.ends.pop(0) if fake.ends else 0
