@@ -98,10 +98,17 @@ def _in_lines(text: str, file: TextIO | None, indent: str, plain_width: int | No
 
 
 def _broken(line: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
+    """The lines; none begins with what GitHub Actions obeys, which stands at the end of a longer line instead."""
+    found: list[str] = []
+    for one in textwrap.wrap(
         line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False, expand_tabs=False,
-    ) or [""]  # fmt: skip
+    ):  # fmt: skip
+        if found and one.lstrip().startswith(("::", "##[", "#")):
+            found[-1] += f" {one.lstrip()}"
+        else:
+            found.append(one)
+    return found or [""]
 
 
 def say_commands(lines: Iterable[str], *, file: TextIO | None = None) -> None:

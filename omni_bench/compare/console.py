@@ -30,21 +30,23 @@ _STYLES = {
 def print_comparison(comparison: Comparison, folder: Path | None = None) -> None:
     """The verdict, the table, and the recordings. ``folder``: to which the runs' names are relative, None for here."""
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
-    console.print(Text(outcome_line(comparison), style=_STYLES.get(comparison.outcome, "bold")))
+    console.print_text(outcome_line(comparison), indent="", style=_STYLES.get(comparison.outcome, "bold"))
     first = headline(comparison)
-    console.print(Text(f"{first[:1].upper()}{first[1:]}. {' '.join(remarks(comparison))}"))
+    console.print_text(f"{first[:1].upper()}{first[1:]}. {' '.join(remarks(comparison))}", indent="")
     if comparison.faults:
-        console.print(Text(f"FAULT INJECTED on purpose: {'; '.join(comparison.faults)}", style="bold yellow"))
+        console.print_text(f"FAULT INJECTED on purpose: {'; '.join(comparison.faults)}", indent="", style="bold yellow")
     if comparison.forced:
         names = ", ".join(one.name for one in comparison.forced[:MAX_LISTED])
-        console.print(Text(f"NOT COMPARABLE, shown all the same (--force): {names} differ", style="bold yellow"))
+        console.print_text(
+            f"NOT COMPARABLE, shown all the same (--force): {names} differ", indent="", style="bold yellow"
+        )
     spoken = words_table(comparison)
     if comparison.judges_speed:
         console.print(_table(whole_table(comparison)))
     else:
         if len(spoken[0]) > 1:
             console.print(_table(spoken))
-        console.print(Text("Speed, which is not judged:", style="dim"))
+        console.print_text("Speed, which is not judged:", style="dim")
         console.print(_table(speed_table(comparison)), style="dim")
     for line in _lines(comparison, folder or Path()):
         console.print_text(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.records.invalid_reason import InvalidReason, server_first
+from omni_bench.records.invalid_reason import InvalidReason
 from omni_bench.records.level import Level, short_title
 
 OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
@@ -88,7 +88,7 @@ class RunView:
         of_levels = [
             replace(reason, level=short_title(level.concurrency)) for level in self.levels for reason in level.why
         ]
-        return server_first((*self.why, *of_levels))
+        return (*self.why, *of_levels)
 
 
 @dataclass(frozen=True)

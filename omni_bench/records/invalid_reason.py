@@ -315,15 +315,15 @@ def text_of(code: Code, figures: Mapping[str, Figure]) -> str:
 
 def reasons_of(record: Mapping[str, Any]) -> tuple[InvalidReason, ...]:
     """Why a run.json, or one of its ``levels``, is invalid; of a level, and of a run with valid levels, never empty."""
-    found = server_first(map(InvalidReason.from_json, record["invalid_reasons"]))
+    found = tuple(map(InvalidReason.from_json, record["invalid_reasons"]))
     if found or record["valid"] or not all(level["valid"] for level in record.get("levels", ())):
         return found
     return (invalid(Code.UNSTATED, what="run" if "levels" in record else "level"),)
 
 
-def server_first(reasons: Iterable[InvalidReason]) -> tuple[InvalidReason, ...]:
-    """The reasons with those of the server first: that it says the wrong words matters more than how it was timed."""
-    return tuple(sorted(reasons, key=lambda reason: reason.blame != Blame.SERVER))
+def client_last(reasons: Iterable[InvalidReason]) -> tuple[InvalidReason, ...]:
+    """As people should read them: that a server says the wrong words matters more than how it was timed."""
+    return tuple(sorted(reasons, key=lambda reason: reason.blame == Blame.CLIENT))
 
 
 def nothing_compared(accuracy: Mapping[str, Any] | None) -> tuple[InvalidReason, ...]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from omni_bench.errors import shorten
 from omni_bench.foreign_text import one_field, one_line, visible
-from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.invalid_reason import client_last, reasons_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.audio import not_held_lines
 from omni_bench.report.format import hardware_name, injected_faults, percent, target_name
@@ -130,7 +130,7 @@ def verdict_lines(run: Mapping[str, Any]) -> list[str]:
     """What to print below the table: why a run makes no performance claim; [] if it is valid."""
     if run["valid"]:
         return []
-    reasons = reasons_of(run)
+    reasons = client_last(reasons_of(run))
     lines = ["This run makes no performance claim:", *(one_line(f"  - {reason}", MAX_NOTE) for reason in reasons)]
     return [*lines, *(f"  next: {step}" for step in next_steps_of(run))]
 

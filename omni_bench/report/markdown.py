@@ -9,7 +9,7 @@ from omni_bench.accuracy.signal.audio_faults import FAULTS
 from omni_bench.foreign_text import escape_markdown, one_field, page_of
 from omni_bench.metrics.definitions import in_order
 from omni_bench.metrics.metric import Scope
-from omni_bench.records.invalid_reason import own_reasons, reasons_of
+from omni_bench.records.invalid_reason import client_last, own_reasons, reasons_of
 from omni_bench.records.level import is_open_loop, level_of, short_title
 from omni_bench.records.profile import RunProfile
 from omni_bench.records.recording import bias_target_ms
@@ -162,7 +162,7 @@ def _injected(run: Mapping[str, Any]) -> str | None:
 def _verdict(run: Mapping[str, Any]) -> str | None:
     if run["valid"]:
         return None
-    reasons = reasons_of(run)
+    reasons = client_last(reasons_of(run))
     listed = "\n".join(f"> - {escape_markdown(str(reason))}" for reason in reasons)
     steps = " ".join(map(escape_markdown, next_steps_of(run)))
     return f"> **This run makes no performance claim.**\n>\n{listed}" + (f"\n>\n> Next: {steps}" if steps else "")

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, Code, next_steps, reasons_of
+from omni_bench.records.invalid_reason import CROSS_TALK_CODES, PARITY_CODES, Code, client_last, next_steps, reasons_of
 
 _WORDS = frozenset({Code.WER}) | CROSS_TALK_CODES | PARITY_CODES
 
 
 def next_steps_of(run: Mapping[str, Any]) -> list[str]:
     """The steps, the one about wrong words first; [] for a run that is valid."""
-    reasons = reasons_of(run)
+    reasons = client_last(reasons_of(run))
     words = wrong_words_step(run) if any(reason.code in _WORDS for reason in reasons) else None
     return [*([words] if words else []), *next_steps(reasons)]
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from omni_bench.errors import shorten
 from omni_bench.metrics.definitions import METRICS, in_order
 from omni_bench.metrics.metric import Metric, Scope, Shown
-from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.invalid_reason import client_last, reasons_of
 from omni_bench.records.level import axis_label, level_of, level_value, short_title
 from omni_bench.report.format import (
     NA,
@@ -220,7 +220,7 @@ def bands_of(run: Run) -> list[tuple[Band, str]]:
         said = f"FAULT INJECTED on purpose: {', '.join(faults)}. These figures say nothing about the server."
         bands.append((Band.FAULT, said))
     if not run["valid"]:
-        reasons = [str(reason) for reason in reasons_of(run)]
+        reasons = [str(reason) for reason in client_last(reasons_of(run))]
         why = f": {shorten(reasons[0], MAX_REASON)}" if reasons else ""
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         bands.append((Band.INVALID, f"INVALID (no performance claim){why}{more}"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from omni_bench.foreign_text import visible
 from omni_bench.records.files import os_errors_as_store_errors
-from omni_bench.records.invalid_reason import reasons_of
+from omni_bench.records.invalid_reason import client_last, reasons_of
 from omni_bench.records.level import level_of, short_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.cross_talk import slots_of
@@ -37,7 +37,7 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
     recordings = Recordings(folder.path)
     cards, findings = cards_of(run, records, folder, recordings)
     faults = injected_faults(run)
-    reasons = reasons_of(run)
+    reasons = client_last(reasons_of(run))
     sections = {"How to read the figures": legend(run)} | report_sections(
         run, records.utterances, records.requests, (), records.parity, records.hits, folder.read_profile()
     )
