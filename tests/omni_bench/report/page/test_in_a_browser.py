@@ -34,7 +34,7 @@ async def test_a_run_in_a_browser(tmp_path):
         await page.key("b")
         await page.until(f"!{card}.querySelectorAll('audio')[1].paused")
         assert await page.js(f"{card}.querySelectorAll('audio')[1].currentTime") >= 0.1
-        assert await page.js(f"{card}.querySelectorAll('audio')[0].paused")
+        await page.until(f"{card}.querySelectorAll('audio')[0].paused")
 
         # filters
         visible = "[...document.querySelectorAll('.card')].filter(one => !one.hidden).map(one => one.dataset.id)"
