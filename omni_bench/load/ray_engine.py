@@ -16,6 +16,7 @@ import queue
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -99,10 +100,15 @@ def no_cluster(address: str, why: str) -> ClusterError:
     )
 
 
+def _current_cluster() -> Path:
+    """Where Ray keeps the address of the cluster that was started on this machine last."""
+    return Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
+
+
 def _is_loopback(address: str) -> bool:
     if address == AUTO:
         with suppress(OSError):
-            address = os.environ.get("RAY_ADDRESS") or Path("/tmp/ray/ray_current_cluster").read_text(encoding="ascii")
+            address = os.environ.get("RAY_ADDRESS") or _current_cluster().read_text(encoding="ascii")
     return address == LOCAL or is_on_this_machine(f"http://{address}")
 
 

@@ -1,8 +1,8 @@
 """What bytes are that came as 16-bit little-endian mono samples and are something else: floats, A-law, channels, text.
 
 Each reading is judged by how smooth it makes the waveform (the correlation of neighbouring samples); 16-bit samples
-also have a low byte that is spread otherwise than the high one, which bytes of one size each do not. Measured on 7,696
-clips of 41 voices from 8 to 32 kHz, loud, quiet and cut to 0.4 s too: none is named; 225 in each other form all are.
+also have a low byte that is spread otherwise than the high one, which bytes of one size each do not. The limits
+were set on clips of many voices from 8 to 32 kHz, loud, quiet and cut to 0.4 s too.
 """
 
 from __future__ import annotations

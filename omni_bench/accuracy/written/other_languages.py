@@ -78,7 +78,7 @@ _GENDERS = (
     ("es", "uno", "ún un una"), ("ca", "u", "un una"), ("pt", "dois", "duas"), ("pt", "um", "uma"),
     ("it", "uno", "un una"),
     ("ru", "два", "две двух"), ("ru", "один", "одна одно одну"), ("uk", "два", "дві"), ("pl", "dwa", "dwie dwóch"),
-    ("de", "eins", "ein eine einen einem einer"), ("fr", "un", "une"), ("es", "veintiuno", "veintiún"),
+    ("de", "eins", "ein eine einen einem einer"), ("fr", "un", "une"),
 )  # fmt: skip
 _AND = {"de": "und", "fr": "et", "es": "con|y", "it": "e", "pt": "e", "nl": "en", "sv": "och", "da": "og", "no": "og"}
 _OPERATORS = {
@@ -451,14 +451,18 @@ def _money(sign: str, amount: str, code: str) -> Iterator[Place]:
 
 
 def _currency_in_words(amount: str, currency: str, code: str) -> str | None:
+    if currency == "BRL":  # the only currency of that language, which takes no other
+        return _said(float(amount), "pt_BR", code, to="currency")
+    return _said(float(amount), _NUM2WORDS.get(code, code), code, to="currency", currency=currency)
+
+
+def _said(number: float, language: str, code: str, **options: str) -> str | None:
+    """What num2words says, as words of ``code``; None for what it does not know."""
     from num2words import num2words
 
     try:
-        if currency == "BRL":  # the only currency of that language, which takes no other
-            said = num2words(float(amount), lang="pt_BR", to="currency")
-        else:
-            said = num2words(float(amount), lang=_NUM2WORDS.get(code, code), to="currency", currency=currency)
-    except Exception:  # it raises many kinds for what it does not know
+        said = num2words(number, lang=language, **options)
+    except Exception:  # it raises many kinds for what it does not know, AttributeError among them
         return None
     return _words_of(folded(str(said), code))
 
@@ -536,18 +540,14 @@ def _time(hour: int, minute: int, code: str) -> Place:
     return place(*readings)
 
 
+@lru_cache(maxsize=1024)
 def _in_words(digits: str, code: str, kind: str) -> str | None:
-    from num2words import num2words
-
     if len(digits) > 15:
         return None
-    try:
-        said = num2words(float(digits) if "." in digits else int(digits), lang=_NUM2WORDS.get(code, code), to=kind)
-    except Exception:  # it raises many kinds for what it does not know, AttributeError among them
-        return None
-    words = _words_of(folded(str(said), code))
-    parts = _TURKISH.findall(words) if code == "tr" else []
-    return " ".join(parts) if "".join(parts) == words.replace(" ", "") and parts else words
+    number = float(digits) if "." in digits else int(digits)
+    words = _said(number, _NUM2WORDS.get(code, code), code, to=kind)
+    parts = _TURKISH.findall(words) if words and code == "tr" else []
+    return " ".join(parts) if words and parts and "".join(parts) == words.replace(" ", "") else words
 
 
 def _words_of(text: str) -> str:
