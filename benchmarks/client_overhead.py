@@ -3,9 +3,9 @@
     python -m benchmarks.client_overhead --aiperf PATH/aiperf --vllm-python PATH/python --out reports/client_overhead
     python -m benchmarks.client_overhead --workers 1,2,4,8 --levels 512 --out reports/client_overhead
 
-One paced server of known times (:mod:`omni_bench.targets.null_server`) in a process of its own, each client in turn at
-each level, twice as many requests as streams. The bias of a request is the client's TTFP less what the server took,
-from reading the request to writing the first audio: sending, reading and waiting for a core at the client's side. A
+One paced server of known times in a process of its own, each client in turn at each level, twice as many requests as
+streams and at least 24. The bias of a request is the client's TTFP less what the server took, from the last bytes of
+the request out of the socket to writing the first audio: sending, reading, and waiting for a core at the client. A
 client holds a level if the p99 of it is within the bound there and at every level below. AIPerf reads events only,
 vllm-omni's client raw samples only: each is compared with ours on its own wire form. vllm's p50 and p99 are of its
 TTFP, less the median of what the server took. A level that would begin after ``--minutes`` is left out. With
@@ -27,7 +27,7 @@ import tempfile
 import time
 import urllib.request
 import wave
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ from omni_bench.records.prompt import Prompt
 from omni_bench.run.calibration import PACE
 from omni_bench.run.provenance import cpu_model, harness, usable_cores
 from omni_bench.subprocesses import start_module
-from omni_bench.targets.null_server import NullServer, serving
+from omni_bench.targets.null_server import Pace, tone
 
 if TYPE_CHECKING:
     from benchmarks.interop.runs import VllmBench
@@ -55,11 +55,42 @@ THEIR_TIMEOUT_S = 180
 WARMUP_PER_SLOT = 1
 
 
-class OverheadServer(NullServer):
-    """Raw samples or events, as asked for. ``sent_ns``: request id -> when it was read, and when its audio began."""
+class _Connection(web.RequestHandler):
+    """Knows when it last read: a burst of requests waits for its turn in the server, and that is no client's doing."""
 
-    async def stream(self, request: web.Request, body: bytes) -> web.StreamResponse:
-        received_ns = time.perf_counter_ns()
+    read_ns = 0
+
+    def data_received(self, data: bytes) -> None:
+        self.read_ns = time.perf_counter_ns()
+        super().data_received(data)
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, loop=asyncio.get_running_loop(), access_log=None)
+
+
+class OverheadServer:
+    """Raw samples or events, as asked for. ``sent_ns``: request id -> when it was read, and when its audio began.
+
+    GET /sent gives that away and forgets it.
+    """
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.chunk = tone(round(pace.chunk_ms / 1e3 * pace.sample_rate_hz), pace.sample_rate_hz)
+        self.sent_ns: dict[str, list[int]] = {}
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "POST":
+            return await self.stream(request, await request.read())
+        told: dict[str, list[int]] = {}
+        if request.path == "/sent":
+            told, self.sent_ns = self.sent_ns, told
+        return web.json_response(told)
+
+    async def stream(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+        received_ns = request.protocol.read_ns  # type: ignore[attr-defined]
         times = self.sent_ns.setdefault(request.headers.get("x-request-id") or str(len(self.sent_ns)), [received_ns])
         events = json.loads(body).get("stream_format") == "sse"
         chunk = self.chunk
@@ -79,6 +110,17 @@ class OverheadServer(NullServer):
             if events:
                 await response.write(b'data: {"type": "speech.audio.done"}\n\n')
         return response
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[int]:
+        """Serve inside this event loop; yields the port."""
+        runner = web.ServerRunner(_Server(self.answer), shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
 
 
 @dataclass(frozen=True)
@@ -109,8 +151,12 @@ Bias = Callable[[Running, int], np.ndarray]
 """The bias of each request of a run at that many streams, in ms. Raises OmniBenchError where requests failed."""
 
 
+def requests_for(streams: int) -> int:
+    return max(2 * streams, 24)
+
+
 def prompts_for(streams: int) -> list[Prompt]:
-    count = (2 + WARMUP_PER_SLOT) * streams + 16
+    count = requests_for(streams) + WARMUP_PER_SLOT * streams + 16
     return [
         Prompt(id=f"{i}", text=f"Sentence {i}.", ref_text=None, ref_audio=None, language="en") for i in range(count)
     ]
@@ -121,7 +167,7 @@ def ours(kind: str, workers: int | None = None) -> Bias:
         load = LoadConfig(
             kind="closed_loop",
             concurrency=[streams],
-            requests_per_level=2 * streams,
+            requests_per_level=requests_for(streams),
             requests_per_slot=2,
             warmup_per_slot=WARMUP_PER_SLOT,
         )
@@ -180,7 +226,7 @@ def aiperf(command: str, folder: Path) -> Bias:
             "--tokenizer",
             str(folder / "tok"),
         ]
-        words += ["--concurrency", str(streams), "--request-count", str(2 * streams), "--ui", "none"]
+        words += ["--concurrency", str(streams), "--request-count", str(requests_for(streams)), "--ui", "none"]
         words += ["--warmup-request-count", str(streams), "--output-artifact-dir", name]
         done = subprocess.run(
             [*words, "--no-server-metrics", "--no-gpu-telemetry"],
@@ -197,8 +243,10 @@ def aiperf(command: str, folder: Path) -> Bias:
             raise TargetError(f"aiperf ended with {done.returncode}: {done.stdout[-1000:]}")
         measured = [json.loads(line) for line in records.read_text(encoding="utf-8").splitlines()]
         measured = [one for one in measured if one["metadata"]["benchmark_phase"] == "profiling"]
-        if any(one.get("error") for one in measured) or len(measured) != 2 * streams:
-            raise TargetError(f"aiperf: {len(measured)} of {2 * streams} requests were measured, or some failed")
+        if any(one.get("error") for one in measured) or len(measured) != requests_for(streams):
+            raise TargetError(
+                f"aiperf: {len(measured)} of {requests_for(streams)} requests were measured, or some failed"
+            )
         return np.array(
             [one["metrics"]["time_to_first_token"]["value"] - held[one["metadata"]["x_request_id"]] for one in measured]
         )
@@ -214,7 +262,7 @@ def vllm_bench(bench: VllmBench, prompts: Sequence[Prompt]) -> Bias:
     from benchmarks.interop.runs import Load
 
     def bias(running: Running, streams: int) -> np.ndarray:
-        load = Load("null", prompts, 2 * streams, streams, reference=False)
+        load = Load("null", prompts, requests_for(streams), streams, reference=False)
         result = bench.run(running.url, load, f"c{streams}-")
         held = float(np.median(list(running.held_ms().values())))
         return np.array([result["p50_audio_ttfp_ms"], result["p99_audio_ttfp_ms"]]) - held
@@ -254,7 +302,9 @@ def main() -> None:
     """Measure, print and write the report into ``--out``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--levels", default="4,8,16,32,64,128,256", help="streams (default: %(default)s)")
+    parser.add_argument(
+        "--levels", default="1,2,3,4,6,8,12,16,24,32,48,64,96,128,192,256", help="streams (default: %(default)s)"
+    )
     parser.add_argument("--bound-ms", type=float, default=5.0, help="of the p99 of the bias (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=11.0, help="begin no run after these (default: %(default)s)")
     parser.add_argument("--workers", help="load processes of ours, such as 1,2,4,8; no other client")
@@ -368,7 +418,7 @@ async def serve() -> None:
     """Serve until stdin ends."""
     stdin = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
-    async with serving(OverheadServer(replace(PACE, first_ms=200.0))) as port:
+    async with OverheadServer(replace(PACE, first_ms=200.0)).serving() as port:
         sys.stdout.write(f"{port}\n")
         sys.stdout.flush()
         await stdin.read()

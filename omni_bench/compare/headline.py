@@ -183,11 +183,22 @@ def _is_tail(found: Sequence[PrimaryVerdict]) -> bool:
 
 
 def _worth_a_word(found: Sequence[PrimaryVerdict]) -> list[PrimaryVerdict]:
-    """Without the tail of a median of which the same is said."""
-    names = {one.metric for one in found}
+    """Without a tail that says no more than its median, of which the same is said."""
+    medians = {one.metric: one for one in found}
     return [
-        one for one in found if not says_nothing(one) and one.metric.replace("_tail", "") not in names - {one.metric}
+        one
+        for one in found
+        if not says_nothing(one)
+        and ((median := medians.get(one.metric.replace("_tail", ""))) in (None, one) or _moved_further(one, median))
     ]
+
+
+def _moved_further(tail: PrimaryVerdict, median: PrimaryVerdict | None) -> bool:
+    """Whether by all of its interval the tail moved more than twice as far: a tail of its own beside a small change."""
+    if tail.interval is None or median is None or median.change is None:
+        return False
+    sign = math.copysign(1, median.change)
+    return min(sign * end for end in tail.interval) > 2 * abs(median.change)
 
 
 def says_nothing(primary: PrimaryVerdict) -> bool:

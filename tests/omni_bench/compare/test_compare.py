@@ -45,6 +45,10 @@ def test_every_seventh_request_late_is_a_regression_of_the_tail_alone(make):
     assert 0 < tail.detectable < tail.interval[0] < tail.change < tail.interval[1]
     assert headline(comparison).startswith("slower in the tail alone: TTFP tail +")
     assert compare_runs(arms[0], make.arm("same", 5, requests=32, start=3)).outcome is ComparisonOutcome.NO_REGRESSION
+    slow = compare_runs(arms[0], make.arm("slow", 5, requests=32, start=3, late_ms=30, slower=1.08))
+    assert "TTFP +" in headline(slow) and "TTFP tail +" in headline(slow), "a tail that says more than its median"
+    slow = compare_runs(arms[0], make.arm("slower", 5, requests=32, start=3, slower=1.3))
+    assert verdicts(slow)["ttfp_tail_ms"] is Verdict.REGRESSION and "tail" not in headline(slow)
 
 
 def test_requests_that_begin_to_stall_are_a_regression(make):

@@ -25,13 +25,15 @@ from omni_bench.run.validity import level_reasons
 from omni_bench.targets.null_server import Pace
 
 LAG = LoopLag(0.1, 0.5, 1.0, 100, workers=2)
+CALIBRATION_FILE = calibration.calibration_file
 NODE = NodeClock("10.0.0.2", 2, -1.5, 0.3, False)
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "calibration_file", lambda: tmp_path / "cache" / "machine.json")
-    return tmp_path / "cache" / "machine.json"
+    monkeypatch.setattr(calibration, "calibration_file", CALIBRATION_FILE)  # over the suite's, which knows of no file
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return CALIBRATION_FILE()
 
 
 def recorded(*timelines, level=2):
