@@ -5,8 +5,7 @@
 
 Ends within ``--budget-s`` and always writes ``--out`` from the latest states. The same command
 goes on where the last one stopped; ``--more-s`` says how many seconds such later calls will
-have, so that the learning rate falls over all of them. The base is trained on (:data:`.lm.FURTHER`),
-or with ``--scratch`` begun anew.
+have, so that the learning rate falls over all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from reference_impl.training.codec import train_codec
 from reference_impl.training.codec_trainer import CodecSettings
 from reference_impl.training.encode import encode_new, load_codec
 from reference_impl.training.export import export
-from reference_impl.training.lm import FURTHER, LmSettings, train_lm
+from reference_impl.training.lm import LmSettings, train_lm
 from reference_impl.training.state import Log, pick_device
 from reference_impl.training.synthesise import finished_chunks, hours, start_workers
 
@@ -38,11 +37,10 @@ class TrainingPlan:
     fit_s: float = 40.0
     encoder_s: float = 100.0
     together_s: float = 110.0
-    joint_s: float = 500.0
 
     def budgets(self) -> dict[str, float]:
         """By stage name."""
-        return {"fit": self.fit_s, "encoder": self.encoder_s, "together": self.together_s, "joint": self.joint_s}
+        return {"fit": self.fit_s, "encoder": self.encoder_s, "together": self.together_s}
 
 
 def run_all(
@@ -55,7 +53,6 @@ def run_all(
     plan: TrainingPlan | None = None,
     workers: int = 14,
     device: torch.device | None = None,
-    scratch: bool = False,
     seed: int = 0,
     pairs: int = 1500,
     chunks: int = 1 << 30,
@@ -82,7 +79,7 @@ def run_all(
             time.sleep(0.2)
         train_codec(
             state, corpus, base, plan.budgets(), deadline, codec_settings, device,
-            pairs_count=pairs, scratch=scratch, seed=seed,
+            pairs_count=pairs, seed=seed,
         )  # fmt: skip
         log.write(message="codec", audio=hours(audio))
         if time.monotonic() < deadline:
@@ -93,10 +90,9 @@ def run_all(
                 count = encode_new(codec, audio, device, deadline)
                 log.write(message="encoded", chunks=count, seconds=time.monotonic() - before, audio=hours(audio))
 
-            further = None if scratch else FURTHER
             train_lm(
-                state, corpus, base, float("inf"), deadline, lm_settings or further, device,
-                remaining_s=deadline - time.monotonic() + more_s, refresh=refresh, scratch=scratch, seed=seed,
+                state, corpus, base, float("inf"), deadline, lm_settings, device,
+                remaining_s=deadline - time.monotonic() + more_s, refresh=refresh, seed=seed,
             )  # fmt: skip
     finally:
         exported = time.monotonic()
@@ -123,8 +119,6 @@ def main() -> None:
     parser.add_argument("--fit-s", type=float, default=TrainingPlan.fit_s)
     parser.add_argument("--encoder-s", type=float, default=TrainingPlan.encoder_s)
     parser.add_argument("--together-s", type=float, default=TrainingPlan.together_s)
-    parser.add_argument("--joint-s", type=float, default=TrainingPlan.joint_s)
-    parser.add_argument("--scratch", action="store_true", help="keep nothing of the base checkpoint but its shapes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -135,10 +129,9 @@ def main() -> None:
         args.out,
         args.budget_s,
         args.more_s,
-        TrainingPlan(args.fit_s, args.encoder_s, args.together_s, args.joint_s),
+        TrainingPlan(args.fit_s, args.encoder_s, args.together_s),
         args.workers,
         pick_device(args.device),
-        args.scratch,
         args.seed,
         args.pairs,
         args.chunks,

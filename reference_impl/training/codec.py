@@ -3,8 +3,7 @@
 Stages, each resumable: ``fit`` (encoder against known codes), ``encoder`` (encoder through the
 frozen decoder, so that the codes are those that sound best), ``together`` (encoder and decoder,
 with the imaging lines penalised). Codebooks and with them the meaning of the codes stay those
-of the checkpoint. ``joint``, which learns the codebooks too, replaces the first two when there
-is no checkpoint to start from.
+of the checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from reference_impl.training.released import load_code2wav
 from reference_impl.training.state import Clock, Log, load_state, pick_device, save_state
 
 STAGES = ("fit", "encoder", "together")
-SCRATCH_STAGES = ("joint", "together")
 SAVE_EVERY_S = 60.0
 
 
@@ -42,7 +40,6 @@ def train_codec(
     device: torch.device | None = None,
     max_steps: dict[str, int] | None = None,
     pairs_count: int = 1500,
-    scratch: bool = False,
     seed: int = 0,
 ) -> Path:
     """Run the stages that are not finished; returns the state file ``codec.pt``.
@@ -61,12 +58,12 @@ def train_codec(
     if saved:
         codec.load_state_dict(saved["codec"])
         finished = saved["finished"]
-    elif not scratch:
+    else:
         load_code2wav(codec.code2wav, base, config)
     log.write(message="start", device=str(device), finished=finished, snake=compile_snake(device))
     pairs = None
     pool = AudioPool(state / "audio", settings.pool_hours, device)
-    for stage in SCRATCH_STAGES if scratch else STAGES:
+    for stage in STAGES:
         if stage in finished or budgets_s.get(stage) == 0 or time.monotonic() >= deadline:
             continue
         trainer = CodecTrainer(codec, stage, settings, device, seed)
@@ -78,8 +75,6 @@ def train_codec(
         if saved and saved.get("stage") == stage:
             trainer.optimiser.load_state_dict(saved["optimiser"])
             clock.resume(saved["step"], saved["elapsed_s"])
-            if trainer.learner:
-                trainer.learner.load_state_dict(saved["learner"])
         else:
             clock.resume(0, 0.0)
         saved = None
@@ -101,7 +96,6 @@ def _run_stage(
             "finished": finished,
             "stage": None if done else stage,
             "optimiser": None if done else trainer.optimiser.state_dict(),
-            "learner": trainer.learner.state_dict() if trainer.learner and not done else None,
             "step": clock.step,
             "elapsed_s": clock.elapsed_s,
         }

@@ -14,7 +14,6 @@ from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.code2wav_layers import SnakeBeta, WindowLayer
 from reference_impl.model.config import Code2WavConfig
 from reference_impl.model.layers import RMSNorm, RotaryTable
-from reference_impl.training.codebooks import CodebookLearner
 from reference_impl.training.codec_loss import MEL_FLOOR, mel_filters, spectrum
 
 MEL_FFT, MEL_HOP, MEL_BANDS = 1024, 240, 100
@@ -123,40 +122,22 @@ class Quantiser(nn.Module):
         chosen = side.first_proj(side.codebooks[0][codes]).detach()
         return first, codes, self.rest_input(latent - chosen)
 
-    def forward(
-        self,
-        latent: Tensor,
-        kept: Tensor | None = None,
-        learner: CodebookLearner | None = None,
-        gen: torch.Generator | None = None,
-    ) -> Quantised:
-        """latent [B, T, codebook_dim]; ``kept`` [B]: how many of the 15 residual codebooks are used (None: all).
-
-        With a ``learner`` (and ``gen``) the codebooks follow what they quantise.
-        """
+    def forward(self, latent: Tensor) -> Quantised:
+        """latent [B, T, codebook_dim]."""
         side = self._side[0]
         with torch.autocast(latent.device.type, enabled=False):
             latent = latent.float()
-            if learner:
-                learner.start(0, self.first_input(latent).detach().flatten(0, 1), gen)
             first, code0, rest = self.project(latent)
-            if learner:
-                learner.update(0, first.detach().flatten(0, 1), code0.flatten(), gen)
             semantic = side.codebooks[0][code0]
             residual = rest.detach()
             total = torch.zeros_like(residual)
             codes = [code0]
             for group in range(1, side.codebooks.shape[0]):
-                if learner:
-                    learner.start(group, residual.flatten(0, 1), gen)
                 book = side.codebooks[group]
                 code = nearest(residual, book)
                 vector = book[code].detach()
-                if learner:
-                    learner.update(group, residual.flatten(0, 1), code.flatten(), gen)
                 residual = residual - vector
-                used = vector if kept is None else vector * (group <= kept)[:, None, None]
-                total = total + used
+                total = total + vector
                 codes.append(code)
             through = first + (semantic - first).detach()
             rest_through = rest + (total - rest).detach()

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from reference_impl.model.code2wav import Code2Wav
 from reference_impl.model.config import ModelConfig
 from reference_impl.training.audio_pool import AudioPool
-from reference_impl.training.codebooks import CodebookLearner
 from reference_impl.training.codec_loss import PhonemeHead, ReconstructionLoss
 from reference_impl.training.codec_model import Encoder, Quantiser, decode_latent, make_trainable, to_wave
 from reference_impl.training.state import Clock, cosine, generator
@@ -33,7 +32,6 @@ class CodecSettings:
     fit_batch: int = 128
     pool_hours: float = 24.0
     poll_every: int = 50
-    keep_less: float = 0.35  # share of clips that use a random number of residual codebooks (joint stage)
 
 
 class Codec(nn.Module):
@@ -77,10 +75,9 @@ class CodecTrainer:
     def __init__(self, codec: Codec, stage: str, settings: CodecSettings, device: torch.device, seed: int):
         self.codec, self.stage, self.settings, self.device, self.seed = codec, stage, settings, device, seed
         self.loss = ReconstructionLoss().to(device)
-        self.learner = CodebookLearner(codec.code2wav.quantizer.codebooks) if stage == "joint" else None
         codec.requires_grad_(False)
         trained: list[nn.Module] = [codec.encoder, codec.quantiser, codec.phonemes]
-        if stage in ("together", "joint"):
+        if stage == "together":
             trained.append(codec.code2wav)
         for module in trained:
             module.requires_grad_(True)
@@ -107,7 +104,7 @@ class CodecTrainer:
         if self.stage == "fit":
             total, logged = self._fit(pairs, gen)
         else:
-            total, logged = self._reconstruct(pool, gen, clock.step)
+            total, logged = self._reconstruct(pool, gen)
         for group in self.optimiser.param_groups:
             group["lr"] = self.base_rate * cosine(clock.fraction, clock.step, self.settings.warm_up, floor=0.03)
         self.optimiser.zero_grad(set_to_none=True)
@@ -138,18 +135,12 @@ class CodecTrainer:
         total = fit_first + fit_rest + 0.2 * code0
         return total, {"first": fit_first, "rest": fit_rest, "code0": code0, "accuracy0": accuracy}
 
-    def _reconstruct(self, pool: AudioPool, gen: torch.Generator, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+    def _reconstruct(self, pool: AudioPool, gen: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
         settings, codec = self.settings, self.codec
         samples, labels = pool.draw(settings.batch, settings.frames, gen)
         wave = to_wave(samples)
-        kept = None
-        if self.stage == "joint" and step > 300:
-            count = codec.code2wav.config.num_code_groups - 1
-            fewer = torch.rand(len(wave), device=self.device, generator=gen) < settings.keep_less
-            kept = torch.randint(1, count, (len(wave),), device=self.device, generator=gen)
-            kept = torch.where(fewer, kept, count)
         with autocast(self.device):
-            quantised = codec.quantiser(codec.encoder(wave).float(), kept, self.learner, gen)
+            quantised = codec.quantiser(codec.encoder(wave).float())
             mel, magnitude, lines = reconstruction(codec, wave, quantised.latent, settings, gen, self.loss)
         phoneme, accuracy = codec.phonemes.loss(quantised.semantic, labels)
         total = 10 * mel + 2 * magnitude + 0.5 * quantised.commitment + 0.5 * phoneme
@@ -160,7 +151,7 @@ class CodecTrainer:
         return total, logged
 
 
-STAGE_NUMBER = {"fit": 1, "encoder": 2, "together": 3, "joint": 4}
+STAGE_NUMBER = {"fit": 1, "encoder": 2, "together": 3}
 
 
 @torch.no_grad()

@@ -1,9 +1,8 @@
 """Train talker and code predictor on the encoded corpus, within a time budget.
 
-Starts from the checkpoint's weights, since the codec keeps its code space (``scratch``: from
-random ones). Muon for the matrices of the stacks, AdamW for the rest, cosine schedule over the
-budget, averaged weights. Every step depends on the seed, the epoch and its number only: a run
-that was interrupted goes on as if it had not been.
+Starts from the checkpoint's weights, since the codec keeps its code space. Muon for the matrices of the stacks,
+AdamW for the rest, cosine schedule over the budget, averaged weights. Every step depends on the seed, the epoch and
+its number only: a run that was interrupted goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -39,20 +38,14 @@ class LmSettings:
 
     tokens: int = 24_576
     predicted: int = 6144
-    muon_rate: float = 0.016
-    adam_rate: float = 1.6e-3
+    muon_rate: float = 0.009
+    adam_rate: float = 0.9e-3
     embedding_factor: float = 1.5
     warm_up: int = 200
     clip: float = 1.0
     average: float = 0.999
     validate_every: int = 2000
-    together_until: int = 200  # step up to which frames sit beside their text, and
-    apart_from: int = 3000  # step from which positions are numbered through; see BatchMaker.make
     validation_batch: int = 40
-
-
-# for a base that knows the layout: no curriculum, and the rates that about half of a first schedule had left
-FURTHER = LmSettings(muon_rate=0.009, adam_rate=0.9e-3, together_until=0, apart_from=1)
 
 
 class LmTrainer:
@@ -133,20 +126,11 @@ class LmTrainer:
 
 
 def _epoch(
-    maker: BatchMaker,
-    table: Utterances,
-    plan: list[np.ndarray],
-    first: int,
-    seed: int,
-    epoch: int,
-    step: int,
-    settings: LmSettings,
+    maker: BatchMaker, table: Utterances, plan: list[np.ndarray], first: int, seed: int, epoch: int
 ) -> Iterator[Batch]:
-    """The batches of an epoch from its ``first`` on, which is the training's ``step``."""
+    """The batches of an epoch from its ``first`` on."""
     for index in range(first, len(plan)):
-        done = step + index - first - settings.together_until
-        apart = min(1.0, max(0.0, done / max(1, settings.apart_from - settings.together_until)))
-        yield maker.make(table, plan[index], np.random.default_rng((seed, LM_KEY, epoch, index)), apart)
+        yield maker.make(table, plan[index], np.random.default_rng((seed, LM_KEY, epoch, index)))
 
 
 def train_lm(
@@ -160,7 +144,6 @@ def train_lm(
     max_steps: int | None = None,
     remaining_s: float | None = None,
     refresh: Callable[[], None] | None = None,
-    scratch: bool = False,
     seed: int = 0,
 ) -> Path:
     """Train until the budget, ``max_steps`` or the ``deadline``; returns the state file ``lm.pt``.
@@ -175,12 +158,9 @@ def train_lm(
     corpus = load_corpus(corpus_path)
     torch.manual_seed(seed)
     model = LanguageModel(config)
-    if scratch:
-        model.initialise()
-    else:
-        known = load_base(base)
-        model.talker.load_state_dict(known.talker.state_dict())
-        model.predictor.load_state_dict(known.predictor.state_dict())
+    known = load_base(base)
+    model.talker.load_state_dict(known.talker.state_dict())
+    model.predictor.load_state_dict(known.predictor.state_dict())
     trainer = LmTrainer(model.to(device), settings, device, seed)
     store = CodeStore(state / "audio", corpus, device, config.predictor.num_code_groups)
     maker = BatchMaker(corpus, config, QwenTokenizer(base), settings.tokens, settings.predicted, device)
@@ -233,7 +213,7 @@ def train_lm(
         table = store.table()
         plan = maker.plan(table, np.random.default_rng((seed, LM_KEY, epoch)))
         log.write(message="epoch", epoch=epoch, hours=store.hours, utterances=len(table), batches=len(plan))
-        for batch in ahead(_epoch(maker, table, plan, first, seed, epoch, clock.step, settings)):
+        for batch in ahead(_epoch(maker, table, plan, first, seed, epoch)):
             parts = trainer.step(batch, store, clock)
             first += 1
             spoken += batch.shape[0]

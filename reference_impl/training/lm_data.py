@@ -53,7 +53,7 @@ class Batch:
     """Indices of one step, on the device.
 
     ``text`` [B, L]: text ids, that of the pad where there is no text. ``control`` [B, L]: codec
-    control ids, -1 where there is none. ``positions`` [B, L].
+    control ids, -1 where there is none.
     ``input_at``, ``input_frame``, ``input_row`` [n]: flat positions that hold a frame, which
     frame, of which utterance. ``target_at``, ``target_frame``, ``target_end`` [m]: flat
     positions that predict, the frame they predict, and whether it is the end instead.
@@ -62,7 +62,6 @@ class Batch:
 
     text: Tensor
     control: Tensor
-    positions: Tensor
     input_at: Tensor
     input_frame: Tensor
     input_row: Tensor
@@ -214,12 +213,8 @@ class BatchMaker:
                 start += count
         return [batches[i] for i in rng.permutation(len(batches))]
 
-    def make(self, table: Utterances, rows: np.ndarray, rng: np.random.Generator | None, apart: float = 1.0) -> Batch:
-        """The indices of one batch. Without ``rng`` the predictor gets the first frames (validation).
-
-        ``apart``: 1 numbers the positions through, as released models do; 0 lets frame t sit beside the
-        t-th token of the text, from which a model learns in a few steps where in the text it is; between, between.
-        """
+    def make(self, table: Utterances, rows: np.ndarray, rng: np.random.Generator | None) -> Batch:
+        """The indices of one batch. Without ``rng`` the predictor gets the first frames (validation)."""
         first, frames, sentence, voice = (
             x[rows][:, None] for x in (table.first, table.frames, table.sentence, table.voice)
         )
@@ -245,7 +240,6 @@ class BatchMaker:
         text[:, :PREFIX] = np.where(head, texts[named], text[:, :PREFIX])
         control[:, :PREFIX] = np.where(head, codes[named], control[:, :PREFIX])
         control = np.where(control == -2, self._speakers[voice], control)
-        positions = np.where(at < start, at, at - np.round((1 - apart) * (text_length + 2)).astype(np.int64))
         is_frame = (at > start) & (at <= start + frames)
         is_target = (at >= start) & (at <= start + frames)
         frame = first + at - start - 1
@@ -261,7 +255,6 @@ class BatchMaker:
         arrays = (
             text,
             control,
-            positions,
             input_at,
             frame.ravel()[input_at],
             input_at // length,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import torch
@@ -41,24 +40,6 @@ class LanguageModel(nn.Module):
         nn.init.normal_(self.phonemes.weight, std=0.02)
         nn.init.zeros_(self.phonemes.bias)
 
-    def initialise(self) -> None:
-        """Random weights for training from scratch; outputs of residual branches start small."""
-        groups = self.config.predictor.num_code_groups
-        for name, parameter in self.named_parameters():
-            if parameter.ndim < 2:
-                continue
-            if "head" in name or name.startswith("phonemes"):
-                std = 0.02
-            elif "text_embedding" in name:
-                std = 0.5
-            elif "embedding" in name:
-                std = 0.5 / math.sqrt(groups)  # a frame is the sum of its codes' vectors
-            else:
-                std = 1 / math.sqrt(parameter.shape[-1])
-                if "o_proj" in name or "down_proj" in name:
-                    std *= 0.3
-            nn.init.normal_(parameter, std=std)
-
     def tables(self) -> Tensor:
         """The embeddings of all codes, [groups × V, hidden]: codebook 0's first."""
         size = self.config.predictor.codebook_size
@@ -81,7 +62,7 @@ class LanguageModel(nn.Module):
             .index_add(0, batch.input_at, frames.float())
             .view(rows, length, -1)
         )
-        return self.talker.stack(x, batch.positions, CausalView()).flatten(0, 1)
+        return self.talker.stack(x, torch.arange(length, device=x.device)[None], CausalView()).flatten(0, 1)
 
     def predictor_logits(self, hidden: Tensor, codes: Tensor) -> Tensor:
         """hidden [K, H], codes [K, groups] -> logits of codes 1..groups-1: [groups - 1, K, V]."""

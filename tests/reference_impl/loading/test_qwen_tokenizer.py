@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
-import released_folder as released
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omni_bench.errors import CheckpointError
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
+from reference_impl.official_parity.official import save_tokenizer
 
 
 @pytest.fixture
 def folder(tmp_path):
-    released.save_tokenizer(tmp_path)
+    save_tokenizer(tmp_path)
     return tmp_path
 
 
@@ -31,7 +31,7 @@ def test_merges_bytes_and_composed_characters(folder):
 
 def test_roles_and_turns(folder):
     tokenizer = QwenTokenizer(folder)
-    start = len(json.loads((folder / "vocab.json").read_text()))
+    start = len(json.loads((folder / "vocab.json").read_text())) + 1  # behind <|endoftext|>
     (assistant,), (user,), (he,), (newline,) = (tokenizer.encode(t) for t in ("assistant", "user", "he", "\n"))
     assert tokenizer.assistant_role == (start, assistant, newline)
     assert tokenizer.user_turn("he") == (start, user, newline, he, start + 1, newline)

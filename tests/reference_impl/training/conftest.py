@@ -87,7 +87,9 @@ def toy_base(tmp_path_factory) -> tuple[Path, ModelConfig]:
     config = toy_config()
     torch.manual_seed(3)
     model = LanguageModel(config)
-    model.initialise()
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=1 / parameter.shape[-1] ** 0.5)
     torch.manual_seed(3)
     code2wav = Code2Wav(config.code2wav, max_frames=257)
     torch.nn.init.normal_(code2wav.quantizer.codebooks)

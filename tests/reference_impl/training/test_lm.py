@@ -21,7 +21,7 @@ from reference_impl.loading.released_config import read_config
 from reference_impl.prompt.builder import PromptBuilder
 from reference_impl.settings import ServerSettings
 from reference_impl.training import lm as lm_module
-from reference_impl.training.corpus import load_corpus, save_corpus
+from reference_impl.training.corpus import Corpus, load_corpus, save_corpus
 from reference_impl.training.encode import codes_path
 from reference_impl.training.export import UNUSED_LOGIT, export, rarest_code, swap_first_code
 from reference_impl.training.lm import LmSettings, train_lm
@@ -42,6 +42,14 @@ def write_codes(toy) -> None:
         codes = np.random.default_rng(number).integers(0, 16, (int(info.frames.sum()), 4)).astype(np.int16)
         with codes_path(toy.state / "audio", name).open("wb") as handle:
             np.save(handle, codes)
+
+
+def stored_codes(toy) -> tuple[Corpus, CodeStore]:
+    write_codes(toy)
+    corpus = load_corpus(toy.corpus)
+    store = CodeStore(toy.state / "audio", corpus, CPU, 4)
+    store.load()
+    return corpus, store
 
 
 def train(toy, steps: int, **kwargs) -> dict:
@@ -111,10 +119,7 @@ def test_without_training_chunks_the_error_says_so(toy):
 
 
 def test_every_utterance_is_in_a_plan_once(toy):
-    write_codes(toy)
-    corpus = load_corpus(toy.corpus)
-    store = CodeStore(toy.state / "audio", corpus, CPU, 4)
-    store.load()
+    corpus, store = stored_codes(toy)
     maker = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 64, 8, CPU)
     table = store.table()
     plan = maker.plan(table, np.random.default_rng(0))
@@ -128,10 +133,7 @@ def test_every_utterance_is_in_a_plan_once(toy):
 @pytest.mark.parametrize("row", range(4))
 def test_a_batch_has_the_layout_of_the_prompt_builder(toy, row):
     """Vectors and positions before the first frame are a server's; without rng the language goes by row."""
-    write_codes(toy)
-    corpus = load_corpus(toy.corpus)
-    store = CodeStore(toy.state / "audio", corpus, CPU, 4)
-    store.load()
+    corpus, store = stored_codes(toy)
     maker, table = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 256, 8, CPU), store.table()
     batch = maker.make(table, np.arange(4), None)
     known = load_model(toy.base, CPU, torch.float32, 512, 257)
@@ -147,7 +149,7 @@ def test_a_batch_has_the_layout_of_the_prompt_builder(toy, row):
     control = batch.control[row, :count]
     codec = model.talker.codec_embedding(control.clamp(min=0)) * (control >= 0)[:, None]
     assert torch.allclose(table_of_text + codec, prompt.embeds, atol=1e-6)
-    assert batch.positions[row, : count + frames].tolist() == list(range(count + frames))
+    assert prompt.positions.tolist() == list(range(count))
     inputs = batch.input_at[batch.input_row == row] - row * length
     assert inputs.tolist() == list(range(count, count + frames))
     targets = (batch.target_at // length) == row
@@ -155,20 +157,6 @@ def test_a_batch_has_the_layout_of_the_prompt_builder(toy, row):
     first = int(table.first[row])
     assert batch.target_frame[targets][:-1].tolist() == list(range(first, first + frames))
     assert batch.target_end[targets].tolist() == [False] * frames + [True]
-
-
-def test_positions_move_apart_from_beside_the_text_to_through_going(toy):
-    write_codes(toy)
-    corpus = load_corpus(toy.corpus)
-    store = CodeStore(toy.state / "audio", corpus, CPU, 4)
-    store.load()
-    maker, table = BatchMaker(corpus, toy.config, QwenTokenizer(toy.base), 256, 8, CPU), store.table()
-    starts = []
-    for apart in (0.0, 0.5, 1.0):
-        batch = maker.make(table, np.array([0]), None, apart)
-        starts.append(int(batch.positions[0, batch.input_at[0]]))
-    # the prefix is 8 long; beside the text the codec start sits one before the first token
-    assert starts[0] == 8 and starts[0] < starts[1] < starts[2] == int(batch.input_at[0])
 
 
 def test_teacher_forcing_gives_the_codes_that_the_engine_draws(tmp_path):
