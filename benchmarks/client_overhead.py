@@ -21,6 +21,7 @@ import base64
 import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from aiohttp import web
 from tabulate import tabulate
 
 from omni_bench import __version__
@@ -50,77 +50,101 @@ from omni_bench.targets.null_server import Pace, tone
 if TYPE_CHECKING:
     from benchmarks.interop.runs import VllmBench
 
+_FIELD = re.compile(rb"^([a-z-]+): *([^\r]*)", re.MULTILINE)
 RAW, SSE = "openai_speech", "openai_speech_sse"
 THEIR_TIMEOUT_S = 180
 WARMUP_PER_SLOT = 1
 
 
-class _Connection(web.RequestHandler):
-    """Knows when it last read: a burst of requests waits for its turn in the server, and that is no client's doing."""
-
-    read_ns = 0
-
-    def data_received(self, data: bytes) -> None:
-        self.read_ns = time.perf_counter_ns()
-        super().data_received(data)
-
-
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self, loop=asyncio.get_running_loop(), access_log=None)
-
-
 class OverheadServer:
-    """Raw samples or events, as asked for. ``sent_ns``: request id -> when it was read, and when its audio began.
+    """Raw samples or events, as asked for, at a fixed pace.
 
-    GET /sent gives that away and forgets it.
+    ``sent_ns``: request id -> when it was read, and when its audio began; GET /sent gives that away and forgets it. It
+    speaks as much HTTP as the three clients do, with what it sends made before: a library's server takes as long for a
+    request of a burst as a client, so that the queue before it would be most of what is measured.
     """
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
-        self.chunk = tone(round(pace.chunk_ms / 1e3 * pace.sample_rate_hz), pace.sample_rate_hz)
         self.sent_ns: dict[str, list[int]] = {}
-
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method == "POST":
-            return await self.stream(request, await request.read())
-        told: dict[str, list[int]] = {}
-        if request.path == "/sent":
-            told, self.sent_ns = self.sent_ns, told
-        return web.json_response(told)
-
-    async def stream(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
-        received_ns = request.protocol.read_ns  # type: ignore[attr-defined]
-        times = self.sent_ns.setdefault(request.headers.get("x-request-id") or str(len(self.sent_ns)), [received_ns])
-        events = json.loads(body).get("stream_format") == "sse"
-        chunk = self.chunk
-        if events:
-            audio = base64.b64encode(self.chunk).decode()
-            chunk = f"data: {json.dumps({'type': 'speech.audio.delta', 'audio': audio})}\n\n".encode()
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if events else "audio/pcm"})
-        response.enable_chunked_encoding()
-        await response.prepare(request)
-        with contextlib.suppress(ConnectionError):
-            for index in range(self.pace.chunks):
-                due_ns = received_ns + round((self.pace.first_ms + index * self.pace.interval_ms) * 1e6)
-                await asyncio.sleep(max(0.0, (due_ns - time.perf_counter_ns()) / 1e9))
-                if index == 0:
-                    times.append(time.perf_counter_ns())
-                await response.write(chunk)
-            if events:
-                await response.write(b'data: {"type": "speech.audio.done"}\n\n')
-        return response
+        samples = tone(round(pace.chunk_ms / 1e3 * pace.sample_rate_hz), pace.sample_rate_hz)
+        event = json.dumps({"type": "speech.audio.delta", "audio": base64.b64encode(samples).decode()})
+        done = b'data: {"type": "speech.audio.done"}\n\n'
+        self.answers = {
+            False: (_head("audio/pcm"), _http_chunk(samples), b"0\r\n\r\n"),
+            True: (
+                _head("text/event-stream"),
+                _http_chunk(f"data: {event}\n\n".encode()),
+                _http_chunk(done) + b"0\r\n\r\n",
+            ),
+        }
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[int]:
         """Serve inside this event loop; yields the port."""
-        runner = web.ServerRunner(_Server(self.answer), shutdown_timeout=0.1)
-        await runner.setup()
+        server = await asyncio.get_running_loop().create_server(lambda: _Connection(self), "127.0.0.1", 0)
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield runner.addresses[0][1]
+            yield server.sockets[0].getsockname()[1]
         finally:
-            await runner.cleanup()
+            server.close()
+
+
+def _head(mime: str) -> bytes:
+    return f"HTTP/1.1 200 OK\r\nContent-Type: {mime}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+
+
+def _http_chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class _Connection(asyncio.Protocol):
+    """One request after another; ``received`` is what has come of the next."""
+
+    def __init__(self, server: OverheadServer) -> None:
+        self.server = server
+        self.received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = time.perf_counter_ns()
+        self.received += data
+        head, end, body = self.received.partition(b"\r\n\r\n")
+        fields = dict(_FIELD.findall(head.lower()))
+        if not end or len(body) < int(fields.get(b"content-length", b"0")):
+            return
+        self.received = b""
+        if head.startswith(b"POST"):
+            name = fields.get(b"x-request-id", b"").decode() or str(len(self.server.sent_ns))
+            times = self.server.sent_ns.setdefault(name, [now_ns])
+            self.send(self.server.answers[json.loads(body).get("stream_format") == "sse"], times, 0)
+            return
+        told: dict[str, list[int]] = {}
+        if head.startswith(b"GET /sent"):
+            told, self.server.sent_ns = self.server.sent_ns, told
+        text = json.dumps(told).encode()
+        self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+        self.transport.write(b"Content-Length: %d\r\n\r\n%b" % (len(text), text))
+
+    def send(self, answer: tuple[bytes, bytes, bytes], times: list[int], index: int) -> None:
+        """Write a chunk when it is due, by ``times[0]``, and what comes after it later."""
+        head, chunk, end = answer
+        pace, loop = self.server.pace, asyncio.get_running_loop()
+        due_s = times[0] / 1e9 + (pace.first_ms + index * pace.interval_ms) / 1e3
+        wait_s = due_s - time.perf_counter()
+        if self.transport.is_closing():
+            return
+        if wait_s > 0:
+            loop.call_later(wait_s, self.send, answer, times, index)
+            return
+        if index == 0:
+            times.append(time.perf_counter_ns())
+        last = index + 1 == pace.chunks
+        self.transport.write((b"" if index else head) + chunk + (end if last else b""))
+        if not last:
+            self.send(answer, times, index + 1)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ REQUESTS = (
     Column("error_message", TEXT, "", "the same for people"),
     Column("faults", TEXT, "", "what is wrong with its audio: codes with spaces between them; empty if nothing is"),
     Column("scheduled_ns", INT, "ns", f"when the load plan wanted it to start, {_CLOCK}"),
-    Column("started_ns", INT, "ns", f"when the client began to send it, {_CLOCK}"),
+    Column("started_ns", INT, "ns", f"when the client began to connect, or to write on an open connection, {_CLOCK}"),
     Column("headers_ns", INT, "ns", f"response headers complete, {_CLOCK}"),
     Column("first_byte_ns", INT, "ns", f"first byte of the body, {_CLOCK}"),
     Column("first_audio_ns", INT, "ns", f"first byte of audio, {_CLOCK}"),

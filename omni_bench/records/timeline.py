@@ -40,7 +40,8 @@ class Timeline:
     """One request from plan to end.
 
     ``concurrency``: the level it belongs to, a Rate in an open loop. ``scheduled_ns``: when the
-    load plan wanted it to start. ``started_ns``: when the client began to send it.
+    load plan wanted it to start. ``started_ns``: when the client began
+    to send it: to connect, or to write on a connection that was open.
     ``headers_ns``: response headers complete. ``first_byte_ns``: first byte of the body.
     ``first_audio_ns``: first byte of audio payload (headers of the
     container do not count). ``ended_ns``: last byte of a clean end of stream, None if it

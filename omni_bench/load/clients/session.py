@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -73,20 +74,39 @@ def open_session(
         read_bufsize=READ_BUFFER_BYTES,
         ws_response_class=WebSocket,
         raise_for_status=_say_why_no_socket,
-        trace_configs=[_noting_reuse()],
+        trace_configs=[_tracing()],
     )
     return without_second_tries(session)
 
 
-def _noting_reuse() -> aiohttp.TraceConfig:
-    """Tells the ``trace_request_ctx`` of a request, if it has one, that its connection was used before."""
+class SendNotes(Protocol):
+    """What a request given as ``trace_request_ctx`` is told while it is sent."""
 
-    async def note(_: Any, trace: Any, __: Any) -> None:
-        if trace.trace_request_ctx is not None:
-            trace.trace_request_ctx.reused = True
+    def connecting(self) -> None:
+        """A new connection is about to be made for it."""
+
+    def reusing(self) -> None:
+        """It has a connection that was used before."""
+
+    def writing(self) -> None:
+        """Some of it is about to be written: headers, which wait for a body if there is one, or a part of the body."""
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    """Tells the ``trace_request_ctx`` of a request, :class:`SendNotes`, if it has one."""
+
+    def telling(what: Callable[[SendNotes], None]) -> Callable[[Any, Any, Any], Awaitable[None]]:
+        async def tell(_: Any, trace: Any, __: Any) -> None:
+            if trace.trace_request_ctx is not None:
+                what(trace.trace_request_ctx)
+
+        return tell
 
     config = aiohttp.TraceConfig()
-    config.on_connection_reuseconn.append(note)
+    config.on_connection_create_start.append(telling(lambda notes: notes.connecting()))
+    config.on_connection_reuseconn.append(telling(lambda notes: notes.reusing()))
+    config.on_request_headers_sent.append(telling(lambda notes: notes.writing()))
+    config.on_request_chunk_sent.append(telling(lambda notes: notes.writing()))
     return config
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 
 import aiohttp
 import pytest
@@ -11,7 +12,7 @@ from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session, warm_pool
 from omni_bench.records.plan import PlannedRequest
-from omni_bench.targets.null_server import serving
+from omni_bench.targets.null_server import Pace, null_server_process, serving
 
 
 @pytest.mark.parametrize("n", [1, 8, 32])
@@ -41,6 +42,30 @@ async def test_the_load_uses_the_connections_that_were_opened(scripted_server, o
         results = await asyncio.gather(*(one(number) for number in range(n)))
     assert all(timeline.ok for timeline, _ in results)
     assert set(server.peers) == opened
+
+
+async def test_a_request_starts_when_it_is_written(options):
+    """Not when the client began to build it, whatever it does in between: here, nothing for 300 ms."""
+    with null_server_process(Pace(first_ms=5, chunk_ms=20, chunks=1)) as (_, base):
+        async with open_session(options) as session:
+            await warm_pool(session, f"{base}/health", 1)
+            planned = PlannedRequest("r", "p", {}, None, False, None)
+            context = RequestContext(
+                session,
+                f"{base}/v1/audio/speech",
+                planned,
+                b"{}",
+                concurrency=1,
+                scheduled_ns=0,
+                options=options,
+                abort=AbortSwitch(),
+            )
+            asked = asyncio.ensure_future(FORM.send(context))
+            asyncio.get_running_loop().call_soon(time.sleep, 0.3)
+            timeline, _ = await asked
+            async with session.get(f"{base}/sent") as response:
+                sent_ns = (await response.json())["r"]
+    assert 5e6 < sent_ns[0] - timeline.started_ns < 150e6
 
 
 async def test_a_missing_health_path_still_opens_connections(scripted_server, options):
