@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -52,6 +53,8 @@ IN_COMMAND = {
     GUARDIAN: "guardian.py",
     JUDGE: "omni_bench.accuracy.asr.worker",
 }
+OWN_TRACEBACK = re.compile("^Traceback", re.MULTILINE)
+"""Not one that is quoted: the end of a dead server's log is shown with four spaces before each line."""
 WHERE = (
     *((MAIN, phase, False) for phase in (START, PROBE, WARMUP, LEVEL, ALONE, REPORT)),
     *((MAIN, phase, True) for phase in (JUDGING, REPORT)),
@@ -212,7 +215,8 @@ class Run:
             process.kill()
             process.wait()
             return [f"{what} did not end within {END_S:g} s"]
-        problems = ["a traceback"] if "Traceback" in self._said() or "internal error" in self._said() else []
+        said = self._said()
+        problems = ["a traceback"] if OWN_TRACEBACK.search(said) or "internal error" in said else []
         if process.returncode == 2 or (what == "--resume" and process.returncode not in (0, 1)):
             problems.append(f"{what} ended with exit code {process.returncode}")
         return problems

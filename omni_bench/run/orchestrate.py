@@ -276,8 +276,6 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             facts = target_facts(config.target, session.info, session.server_facts)
             session.journal.server(facts, load_ended=True)
     except BaseException as error:
-        if isinstance(error, (LevelInterrupted, LevelBroken)):
-            session.recordings.append(error.recording)
         if isinstance(error, OmniBenchError) and session.info is not None:  # all is stopped and written down first
             session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
         problem = error
@@ -330,7 +328,11 @@ def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
         session.recordings.append(kept)
         return
     session.progress.begin_level(session.earlier.missing(plan))
-    session.recordings.append(session.earlier.drive(plan, lambda left: _drive_level(session, left, target)))
+    try:
+        session.recordings.append(session.earlier.drive(plan, lambda left: _drive_level(session, left, target)))
+    except (LevelInterrupted, LevelBroken) as error:
+        session.recordings.append(error.recording)
+        raise
     _check_target(session.recordings[-1], target, f"during {level_title(plan.concurrency)}")
     session.journal.level(session.recordings[-1])
 

@@ -15,7 +15,7 @@ from omni_bench.accuracy.parity.verdict import LevelParity, is_mismatch, level_p
 from omni_bench.accuracy.wer import UtteranceScore, is_corrupted, score_utterance
 from omni_bench.errors import StoreError
 from omni_bench.load.clients.wire_forms import RequestedModalities
-from omni_bench.load.runner import LevelInterrupted
+from omni_bench.load.runner import LevelBroken, LevelInterrupted
 from omni_bench.records.config import OutputConfig
 from omni_bench.records.level import Level
 from omni_bench.records.plan import LevelPlan, PlannedRequest
@@ -77,7 +77,7 @@ def send_alone(
         for level in planned:
             try:
                 recording = drive(level.plan)
-            except LevelInterrupted as error:
+            except (LevelInterrupted, LevelBroken) as error:
                 phase.solos[level.concurrency] = error.recording
                 raise
             phase.solos[level.concurrency] = recording

@@ -12,7 +12,7 @@ from reasons import said
 
 from omni_bench.accuracy.parity.codes import FetchedCodes
 from omni_bench.errors import ConfigError, StoreError, TargetError
-from omni_bench.load.runner import LevelInterrupted
+from omni_bench.load.runner import LevelBroken, LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.run import orchestrate, rejudge
@@ -218,6 +218,24 @@ def test_ctrl_c_in_the_phase_leaves_the_levels(
         assert level["parity"]["compared"] == 2 and level["parity"]["failed"] == {"cancelled": 1}
     else:
         assert level["parity"] is None
+
+
+def test_a_client_that_dies_in_the_phase_leaves_the_levels(
+    parity_config, tmp_path, target, load, judge, codes, monkeypatch
+):
+    def broken(plan: Any, **named: Any) -> LevelRecording:
+        if plan.concurrency != 1:
+            return load(plan, **named)
+        raise LevelBroken("the load worker ended early", load(plan, **named))
+
+    monkeypatch.setattr(orchestrate, "run_level", broken)
+    with pytest.raises(LevelBroken):
+        run(parity_config, tmp_path / "run")
+    folder = RunFolder.open(tmp_path / "run")
+    (level,) = folder.read_run()["levels"]
+    assert level["concurrency"] == 2 and level["completed"] == 6
+    names = [json.loads(line)["request_id"] for line in folder.requests_jsonl.read_text().splitlines()]
+    assert not [name for name in names if name.startswith("solo")]
 
 
 def test_a_server_that_dies_in_the_phase_leaves_the_levels(parity_config, tmp_path, target, load, judge, codes):
