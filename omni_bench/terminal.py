@@ -56,14 +56,14 @@ _HANGING = re.compile(r"\s+(?:\S.*?\s{2,})?|\w+: ")
 _COLOURS = {"red": "1;31", "yellow": "33"}
 
 
-def in_lines(text: str, indent: str = "    ") -> list[str]:
-    """``text``, safe to print, in lines for stdout that break between words; ``indent``: of all but the first.
+def in_lines(text: str, indent: str = "    ", *, file: TextIO | None = None) -> list[str]:
+    """``text``, safe to print, in lines for ``file`` (stdout) that break between words; ``indent``: not the first's.
 
     Into a file or a pipe it is one line, unless COLUMNS asks for a width.
     """
     asked = os.environ.get("COLUMNS", "")
     width = int(asked) if asked.isdecimal() and int(asked) >= MIN_WIDTH else None
-    return _in_lines(one_line(text), sys.stdout, indent, width).split("\n")
+    return _in_lines(one_line(text), file or sys.stdout, indent, width).split("\n")
 
 
 def in_columns(text: str, width: int) -> str:

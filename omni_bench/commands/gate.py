@@ -155,7 +155,7 @@ def _print(result: GateResult, folder: Path) -> None:
         _print_table(console, result)
     for line in (*integrity_lines(result), *result.notes):
         console.print_text(line)
-    console.print(Text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome]), soft_wrap=True)
+    console.print_text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome])
     for step in result.next_steps:
         console.print_text(f"  next: {step_text(step)}")
     for line in ("gate:", from_here(folder.absolute() / MARKDOWN_NAME)):

@@ -79,7 +79,7 @@ def _show(history: History, series: str, out: Path | None) -> None:
     runs, baseline = history.nights(series), history.baseline(series)
     found = trends(runs, baseline)
     console = TerminalConsole(plain_width=PLAIN_WIDTH)
-    console.print(Text(heading(runs), style="bold"), soft_wrap=True)
+    console.print_text(heading(runs), style="bold")
     shown = range(len(HEADERS)) if console.width >= WIDE else NARROW
     rows = [[row[column] for column in shown] for row in trend_rows(found)]
     console.print(_table([HEADERS[column] for column in shown], rows))

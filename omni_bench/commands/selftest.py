@@ -94,7 +94,6 @@ def _print(result: SelftestResult, folder: Path) -> None:
     for row in rows(result):
         table.add_row(*map(Text, row), style="red" if row[0] in bad else None)
     console.print(table)
-    console.print(clean_line(result), markup=False, soft_wrap=True)
-    report = from_here(folder.absolute() / MARKDOWN_NAME)
-    console.print(f"{result.duration_s:.0f} s; report:", markup=False, soft_wrap=True)
-    console.print(report, markup=False, soft_wrap=True)
+    console.print_text(clean_line(result), indent="")
+    console.print_text(f"{result.duration_s:.0f} s; report:")
+    console.print_text(from_here(folder.absolute() / MARKDOWN_NAME))

@@ -35,6 +35,8 @@ def print_comparison(comparison: Comparison, folder: Path | None = None) -> None
     console.print_text(f"{first[:1].upper()}{first[1:]}. {' '.join(remarks(comparison))}", indent="")
     if comparison.faults:
         console.print_text(f"FAULT INJECTED on purpose: {'; '.join(comparison.faults)}", indent="", style="bold yellow")
+    for said in comparison.stated_faults:
+        console.print_text(said, indent="", style="bold yellow")
     if comparison.forced:
         names = ", ".join(one.name for one in comparison.forced[:MAX_LISTED])
         console.print_text(

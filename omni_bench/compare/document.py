@@ -16,7 +16,7 @@ from omni_bench.compare.stats.verdicts import PrimaryVerdict
 from omni_bench.errors import StoreError, shorten
 from omni_bench.records.level import level_fields
 
-COMPARE_SCHEMA_VERSION = "2.2"
+COMPARE_SCHEMA_VERSION = "2.3"
 _MAX_LISTED = 5
 
 
@@ -62,6 +62,7 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "settings": [asdict(one) for one in comparison.settings],
         "versions": [asdict(one) for one in comparison.versions],
         "faults": list(comparison.faults),
+        "stated_faults": list(comparison.stated_faults),
         "stopped": comparison.stopped,
         "forced": [asdict(one) for one in comparison.forced],
         "invalid": list(comparison.invalid),

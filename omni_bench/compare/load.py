@@ -21,7 +21,7 @@ from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import nothing_compared, reasons_of
 from omni_bench.records.level import Level, Rate, level_of, level_title
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.report.format import NA, hardware_name, injected_faults, target_name
+from omni_bench.report.format import NA, hardware_name, injected_faults, stated_fault, target_name
 from omni_bench.report.table import error_rate
 from omni_bench.report.utterances import score_of
 from omni_bench.run.level_result import LevelResult
@@ -107,6 +107,7 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
             rate=error_rate(run) if judge else None,
             highest_rate=None if search is None else _highest(search),
             faults=tuple(injected_faults(run)),
+            stated_fault=stated_fault(run),
             command=tuple(provenance["command"]),
         ),
     )

@@ -175,9 +175,10 @@ def _invalid_lines(comparison: Comparison) -> str:
 
 
 def _faults(comparison: Comparison) -> str | None:
-    if not comparison.faults:
-        return None
-    return f"> **FAULT INJECTED on purpose**: {escape_markdown('; '.join(comparison.faults))}."
+    lines = [f"> **Note on the server**: {escape_markdown(one)}." for one in comparison.stated_faults]
+    if comparison.faults:
+        lines.insert(0, f"> **FAULT INJECTED on purpose**: {escape_markdown('; '.join(comparison.faults))}.")
+    return "\n>\n".join(lines) or None
 
 
 def _compared(comparison: Comparison) -> str:

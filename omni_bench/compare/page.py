@@ -66,6 +66,7 @@ def comparison_page(
         "kind": _KINDS.get(comparison.outcome, "invalid"),
         "verdict": from_markdown(comparison_verdict_line(comparison)),
         "faults": comparison.faults,
+        "stated_faults": comparison.stated_faults,
         "forced": [one.name for one in comparison.forced[:MAX_LISTED]],
         "judges_speed": comparison.judges_speed,
         "invalid": [shorten(reason, MAX_HEARD) for reason in comparison.invalid[:MAX_LISTED]],

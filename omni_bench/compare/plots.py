@@ -312,6 +312,7 @@ def _bands(comparison: Comparison, arms: Sequence[Sequence[RunView]]) -> list[tu
     bands = []
     if faults := comparison.faults:
         bands.append((Band.FAULT, f"FAULT INJECTED on purpose: {'; '.join(faults)}"))
+    bands += [(Band.FAULT, said) for said in comparison.stated_faults]
     if not comparison.judges_speed:
         bands.append((Band.INVALID, f"INVALID (no performance claim): {headline(comparison)}"))
     return bands

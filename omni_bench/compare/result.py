@@ -209,8 +209,9 @@ class Comparison:
     ``settings``, ``versions``: what was compared. ``invalid``: why runs are not valid. ``failures``: what fails
     whatever the speed. ``accuracy_worse``: corruption flags rose significantly. ``broken``: what is wrong with after
     alone, empty unless that is the outcome. ``pair_changes``: the primaries pair by pair. ``worst``: what after says
-    worse than before, the worst first. ``faults``: those that were injected on purpose, by arm. ``stopped``: that a
-    study ended before all its pairs, and why; None for one that did not.
+    worse than before, the worst first. ``faults``: those that were injected on purpose, by arm; ``stated_faults``: what
+    servers that are not ours say of their own. ``stopped``: that a study ended before all its pairs, and why; None for
+    one that did not.
     """
 
     outcome: ComparisonOutcome
@@ -242,6 +243,7 @@ class Comparison:
     pair_changes: tuple[PairChange, ...] = ()
     worst: tuple[HeardPair, ...] = ()
     faults: tuple[str, ...] = ()
+    stated_faults: tuple[str, ...] = ()
     stopped: str | None = None
 
     @property

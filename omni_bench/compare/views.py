@@ -96,7 +96,8 @@ class RunFacts:
     """Texts for people: what was measured, on what, with which prompts; ``command`` made the run. None: unknown.
 
     ``rate``: what errors are counted by, WER (words) or CER (characters); None without a judge. ``highest_rate``: what
-    a rate search found; None if the run is none. ``faults``: those that were injected on purpose.
+    a rate search found; None if the run is none. ``faults``: those that were injected on purpose;
+    ``stated_fault``: what a server that is not ours says of one.
     """
 
     target: str | None = None
@@ -107,6 +108,7 @@ class RunFacts:
     rate: str | None = None
     highest_rate: str | None = None
     faults: tuple[str, ...] = ()
+    stated_fault: str | None = None
     command: tuple[str, ...] = ()
 
 
@@ -117,3 +119,12 @@ def faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
         for name, arm in (("before", before), ("after", after))
     }
     return [f"{name}: {', '.join(faults)}" for name, faults in found.items() if faults]
+
+
+def stated_faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
+    """What servers that are not ours say of a fault of their own, by arm."""
+    found = {
+        name: dict.fromkeys(run.facts.stated_fault for run in arm if run.facts.stated_fault is not None)
+        for name, arm in (("before", before), ("after", after))
+    }
+    return [f"{name}: {', '.join(said)}" for name, said in found.items() if said]

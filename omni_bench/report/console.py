@@ -48,7 +48,7 @@ class TerminalConsole(Console):
 
     def print_text(self, text: str, *, indent: str = "    ", style: str = "") -> None:
         """A text of one line, broken between words for the terminal (:func:`omni_bench.terminal.in_lines`)."""
-        for line in in_lines(text, indent):
+        for line in in_lines(text, indent, file=self.file):
             self.print(Text(line, style=style), soft_wrap=True)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:

@@ -31,6 +31,7 @@ from omni_bench.report.format import (
     number,
     percent,
     prompt_counts,
+    stated_fault,
     target_name,
 )
 from omni_bench.report.style import (
@@ -214,11 +215,13 @@ def draw_plots(run: Run, folder: Path, requests: Records = ()) -> list[Path]:
 
 
 def bands_of(run: Run) -> list[tuple[Band, str]]:
-    """What every picture of a run has to say, so that it can be shown alone: injected faults, and no claim."""
+    """What every picture of a run has to say, so that it can be shown alone: faults, and no claim."""
     bands = []
     if faults := injected_faults(run):
         said = f"FAULT INJECTED on purpose: {', '.join(faults)}. These figures say nothing about the server."
         bands.append((Band.FAULT, said))
+    if (stated := stated_fault(run)) is not None:
+        bands.append((Band.FAULT, stated))
     if not run["valid"]:
         reasons = [str(reason) for reason in client_last(reasons_of(run))]
         why = f": {shorten(reasons[0], MAX_REASON)}" if reasons else ""

@@ -20,6 +20,7 @@ from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
 from omni_bench.records.level import level_title
 from omni_bench.records.plan import LevelPlan
 from omni_bench.report.console import TerminalConsole
+from omni_bench.terminal import in_lines
 
 LINE_EVERY_S = 15.0
 """Off a terminal, how long nothing is said at most while requests finish."""
@@ -81,8 +82,9 @@ class RunProgress:
         self._bars.stop()
 
     def say(self, text: str) -> None:
-        """One line, above the bars if there are any."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        """A text of one line, above the bars if there are any."""
+        for line in in_lines(text, file=self.console.file):
+            self.console.print(line, markup=False, soft_wrap=True)
 
     def begin_load(self, plans: list[LevelPlan]) -> None:
         """The load phase begins; the overall bar counts warm-up too, as it takes time as well."""

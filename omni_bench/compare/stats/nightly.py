@@ -55,3 +55,17 @@ def prediction(logs: Sequence[float], *, points: bool = False) -> Prediction | N
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, nights - 1))
     half = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / nights)
     return Prediction(nights, mean, mean - half, mean + half, points)
+
+
+def without_alarmed(logs: Sequence[float], onset: int | None, sign: int, *, points: bool = False) -> list[float]:
+    """``logs`` without the nights from ``onset`` on that are acute against those before them that stay.
+
+    ``onset``: of an alarm that nobody accepted, None without one. Its nights would widen the interval and raise its
+    mean, and hide the next regression; those after it was mended stay.
+    """
+    kept = list(logs[:onset])
+    for log in logs[len(kept) :]:
+        expected = prediction(kept, points=points)
+        if expected is None or not expected.acute(log, sign):
+            kept.append(log)
+    return kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omni_bench.foreign_text import one_field
 from omni_bench.nightly.gate.result import IntegrityCase
 from omni_bench.nightly.history.records import StoredLevel, StoredRun
 from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, nothing_compared
@@ -22,8 +21,8 @@ def check_integrity(run: StoredRun, night_before: StoredRun | None) -> tuple[Int
     elif not run.valid and not errors and all(level.valid for level in run.levels):
         errors = (invalid(Code.UNSTATED, what="run"),)
     warnings = tuple(f"a fault was injected on purpose: {fault}" for fault in run.faults)
-    if (said := run.settings.get("server.fault")) and not run.faults:
-        warnings = (f"the server says: fault {one_field(said)}",)
+    if run.stated_fault is not None:
+        warnings += (run.stated_fault,)
     whole = IntegrityCase("run", errors=errors, warnings=warnings)
     return (whole, *(_level_case(level, night_before) for level in run.levels))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omni_bench.compare.stats.drift import MIN_MAGNITUDE, ChangePoint, change_points
-from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction
+from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction, without_alarmed
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.known import KnownChanges
@@ -16,7 +16,7 @@ from omni_bench.nightly.gate.result import TOLERANCE_NIGHTS, Expected, Onset, Se
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.series import MetricSeries, needs_equal_length, series_of
-from omni_bench.nightly.history.trend import baseline_log, commit_range, values_of
+from omni_bench.nightly.history.trend import baseline_log, commit_range, first_onset, values_of
 from omni_bench.report.format import change_text
 
 ACUTE, DRIFT, JOINED = "acute", "drift", "joined"
@@ -60,7 +60,8 @@ class _Judge:
         self.log, past = series.logs[-1], series.logs[:-1]
         self.points = change_points(series.logs, points=series.points)
         self.start = max((point.index for point in change_points(past)), default=0)
-        self.past = past[self.start :]
+        onset = first_onset(series, self.start, self.known.own(self.metric, self.load))
+        self.past = without_alarmed(past[self.start :], onset, self.sign, points=series.points)
         self.prediction = prediction(self.past, points=series.points)
 
     def result(self) -> SeriesResult:

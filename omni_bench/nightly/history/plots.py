@@ -107,7 +107,7 @@ def _draw(
     }
     expected = [
         (nights[night.run_id][0], *ends)
-        for night, ends in zip(series.nights, expected_values(trend), strict=True)
+        for night, ends in zip(series.nights, expected_values(trend, alarms), strict=True)
         if ends is not None and night.run_id in nights
     ]
     shown = [value for _, value in nights.values()]
@@ -129,8 +129,9 @@ def _draw(
                 [moment], [0.06], "x", color=DARK_RED, transform=where, label="INVALID night: no performance claim"
             )
     for night in series.nights:
-        if night.faults and night.run_id in nights:
-            axes.plot(*nights[night.run_id], "X", markersize=9, color=AMBER, label="FAULT INJECTED on purpose")
+        what = "FAULT INJECTED on purpose" if night.faults else "the server says: fault" if night.stated_fault else None
+        if what is not None and night.run_id in nights:
+            axes.plot(*nights[night.run_id], "X", markersize=9, color=AMBER, label=what)
     for change in trend.changes:
         moment = _moment(change.night)
         if moment is not None:
@@ -173,6 +174,8 @@ def _bands(runs: Sequence[StoredRun]) -> list[tuple[Band, str]]:
         faults = ", ".join(dict.fromkeys(fault for run in faulty for fault in run.faults))
         said = f"FAULT INJECTED on purpose in {len(faulty)} of {len(runs)} nights: {faults}"
         bands.append((Band.FAULT, said))
+    if stated := [run.stated_fault for run in runs if run.stated_fault is not None]:
+        bands.append((Band.FAULT, f"{', '.join(dict.fromkeys(stated))}, in {len(stated)} of {len(runs)} nights"))
     if not newest.valid:
         date = (newest.started_utc or "undated")[:10]
         bands.append((Band.INVALID, f"INVALID (no performance claim): the newest night, {date}"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
 from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView
+from omni_bench.foreign_text import one_field
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.config import CLOSED_LOOP
 from omni_bench.records.invalid_reason import InvalidReason, reasons_of
@@ -99,6 +100,13 @@ class StoredRun:
         if own is None and self.target.startswith("reference"):
             own = self.versions.get("omni-bench.commit")
         return own or self.versions.get("target.version")
+
+    @property
+    def stated_fault(self) -> str | None:
+        """What a server that is not ours says of a fault of its own; None if it says nothing."""
+        said = self.settings.get("server.fault")
+        ours = any(fault.startswith("reference.fault=") for fault in self.faults)
+        return f"the server says: fault {one_field(said)}" if said and not ours else None
 
     def level(self, load: str) -> StoredLevel | None:
         """The level under this load, None if there is none."""

@@ -48,6 +48,8 @@ def heading(runs: Sequence[StoredRun]) -> str:
     advisory = f" ({newest.advisory})" if newest.advisory else ""
     injected = sum(bool(run.faults) for run in runs)
     faulty = f", {injected} of them with a fault injected on purpose" if injected else ""
+    stated = sum(run.stated_fault is not None for run in runs)
+    faulty += f", in {stated} of them the server says that it has a fault" if stated else ""
     nights = f"{_nights(len(runs))}{span}{left_out}{faulty}"
     who = f"{one_field(newest.scenario)}: {newest.target} on {newest.hardware}"
     return f"{who}{advisory}; {nights}; series {newest.series}"

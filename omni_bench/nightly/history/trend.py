@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omni_bench.compare.stats.drift import ChangePoint, change_points
-from omni_bench.compare.stats.nightly import prediction
+from omni_bench.compare.stats.drift import MIN_SEGMENT, ChangePoint, change_points
+from omni_bench.compare.stats.nightly import prediction, without_alarmed
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.nightly.history.database import Baseline
+from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.series import MetricSeries, gated_of, loads, series_of
 
@@ -93,18 +93,30 @@ def located_changes(series: MetricSeries) -> tuple[Change, ...]:
     )
 
 
-def expected_values(trend: Trend) -> list[tuple[float, ...] | None]:
+def first_onset(series: MetricSeries, start: int, alarms: Sequence[HistoryAlarm]) -> int | None:
+    """How many nights after ``start`` the first alarmed change began that the segment from there does not begin with.
+
+    ``alarms``: of this metric and load. None without one.
+    """
+    index = {night.run_id: number for number, night in enumerate(series.nights)}
+    onsets = [index[alarm.onset_run] - start for alarm in alarms if alarm.onset_run in index]
+    return min((onset for onset in onsets if onset > MIN_SEGMENT), default=None)
+
+
+def expected_values(trend: Trend, alarms: Sequence[HistoryAlarm] = ()) -> list[tuple[float, ...] | None]:
     """Between which values each night was expected by those before it, since the last change point or the baseline.
 
-    None with fewer than ten such nights. It is the interval by which the gate calls a night acute, but for
-    change points that were found only later.
+    None with fewer than ten such nights. ``alarms``: of this metric and load. It is the interval by which the gate
+    calls a night acute, but for change points that were found only later.
     """
-    series = trend.series
+    series, sign = trend.series, worse_sign(METRICS[trend.series.metric].better)
     starts = [0, trend.baseline_start, *(change.point.index for change in trend.changes)]
     found = []
     for index in range(len(series.logs)):
         start = max((start for start in starts if start < index), default=0)
-        ends = prediction(series.logs[start:index], points=series.points)
+        onset = first_onset(series, start, alarms)
+        logs = without_alarmed(series.logs[start:index], onset, sign, points=series.points)
+        ends = prediction(logs, points=series.points)
         found.append(None if ends is None else values_of(series, (ends.low, ends.high)))
     return found
 

@@ -84,6 +84,19 @@ def test_a_night_from_history_to_verdict(night, db, tmp_path, capsys, monkeypatc
     assert "(seed)" in capsys.readouterr().out
 
 
+def test_a_terminal_of_80_columns_has_no_longer_line(night, db, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    main(["history", "add", "--db", db, *(night(number) for number in range(12))])
+    again = night(12, slower=1.3, name="again")
+    capsys.readouterr()
+    assert main(["gate", night(12, slower=1.3), "--db", db, "--reproduced-by", again, "--out", "out"]) == 1
+    assert main(["history", "show", "--db", db]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    long = [line for line in lines if len(line) > 80 and max(map(len, line.split())) < 60]  # a path stays whole
+    assert long == [] and any(line.startswith("REGRESSION (exit 1)") for line in lines)
+
+
 def test_a_broken_night_exits_with_3(night, db, capsys):
     run = json.loads((RunFolder.open(night(0)).run_json).read_text())
     reason = InvalidReason(Code.INVALID_AUDIO, Code.INVALID_AUDIO.blame, "x").to_json()

@@ -230,13 +230,16 @@ def test_text_from_elsewhere_cannot_break_out(make):
 
 def test_an_injected_fault_is_said_before_anything_else(make, capsys):
     after = make.view(started=1)
-    after = replace(after, facts=replace(after.facts, faults=("reference.fault=slow_400",)))
+    stated = "the server says: fault y"
+    after = replace(after, facts=replace(after.facts, faults=("reference.fault=slow_400",), stated_fault=stated))
     comparison = compare_runs([make.view()], [after])
     for text in (render_comparison(comparison), render_for_pull_request(comparison)):
         banner = "> **FAULT INJECTED on purpose**: after: reference.fault=slow\\_400."
-        assert text.splitlines()[2] == banner
+        assert text.splitlines()[2:5] == [banner, ">", "> **Note on the server**: after: the server says: fault y."]
     print_comparison(comparison)
-    assert "FAULT INJECTED on purpose: after: reference.fault=slow_400" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "FAULT INJECTED on purpose: after: reference.fault=slow_400" in said
+    assert "after: the server says: fault y" in said.splitlines()
     assert "FAULT INJECTED" not in render_comparison(compare_runs([make.view()], [make.view(started=1)]))
 
 

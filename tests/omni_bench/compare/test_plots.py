@@ -128,13 +128,15 @@ def test_faults_and_no_claim_are_in_both_pictures_and_nothing_is_cut_off(make):
     arms = make.arm("before", 2, levels=(1,)), make.arm("after", 2, start=2, levels=(1,))
     name = "Genuine Very Long Processor Name 9000 with Graphics and Many Threads, 2 cores"
     arms = tuple([replace(run, facts=replace(run.facts, hardware=name)) for run in arm] for arm in arms)
-    broken = [replace(run, facts=replace(run.facts, faults=("reference.fault=x",))) for run in arms[1]]
+    faults = {"faults": ("reference.fault=x",), "stated_fault": "the server says: fault y"}
+    broken = [replace(run, facts=replace(run.facts, **faults)) for run in arms[1]]
     comparison = replace(compare_runs(arms[0], broken), outcome=ComparisonOutcome.NO_CLAIM)
     for draw in (plots._metrics_figure, plots._fit_figure):
         with look():
             figure = draw(comparison, (arms[0], broken))
             said = " ".join(figures.words(figure)).replace("\n", " ")
             assert "FAULT INJECTED on purpose: after: reference.fault=x" in said
+            assert "after: the server says: fault y" in said
             assert "INVALID (no performance claim): " in said
             assert "over all levels" not in said
             assert figures.cut_off(figure) == []

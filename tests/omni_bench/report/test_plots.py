@@ -222,6 +222,8 @@ def test_every_picture_says_by_itself_that_a_fault_was_injected_and_that_it_clai
         said = " ".join(figures.words(figure)).replace("\n", " ")
         assert "FAULT INJECTED on purpose: reference.fault=neighbour_slot" in said
         assert "INVALID (no performance claim): " in said and str(reasons_of(run)[0])[:40] in said
+    stranger = runs.make_run(concurrencies, provenance=runs.make_provenance(kind="external", health={"fault": "x"}))
+    assert "the server says: fault x" in " ".join(figures.words(plots._overview(stranger)))
     good = " ".join(figures.words(plots._overview(runs.make_run((1, 4)))))
     assert "FAULT" not in good and "INVALID" not in good
 

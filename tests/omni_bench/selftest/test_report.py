@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from omni_bench.commands.selftest import _print
 from omni_bench.selftest.cases import CLEAN, SelftestCase
 from omni_bench.selftest.matrix import CaseRun, DetectorAlarm, SelftestResult, group_by_case
 from omni_bench.selftest.report import clean_line, matrix_rows, render, rows, selftest_document
@@ -65,6 +66,13 @@ def test_runs_from_before_a_break_are_told():
     result = make(DetectorAlarm("wer", 4, "words"))
     assert "made before" not in render(result)
     assert "7 of the runs were made before" in render(replace(result, facts={**FACTS, "kept_runs": 7}))
+
+
+def test_the_terminal_has_80_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    _print(make(DetectorAlarm("wer", 4, "words")), tmp_path / "out")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_a_run_that_could_not_be_judged_says_why():

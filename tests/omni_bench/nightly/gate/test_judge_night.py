@@ -213,6 +213,17 @@ def test_a_second_loss_is_alarmed_again(past):
         assert gate_night(past, made.night(number, slower=slower), rerun=rerun).exit_code == 1
 
 
+def test_what_was_alarmed_is_not_expected_of_later_nights_and_what_was_mended_is(past):
+    rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.3)
+    gate_night(past, made.night(13, slower=1.3), rerun=rerun)
+    for number, slower, status, nights in ((14, 1.3, Status.KNOWN, 12), (15, 1, None, 12), (16, 1, None, 13)):
+        result = gate_night(past, made.night(number, slower=slower))
+        assert next(one.expected.nights for one in result.series if one.metric == "rtf") == nights
+        assert status is None or set(statuses(result).values()) == {status}
+    again = made.night(17, role=Role.RERUN, hour=1, slower=1.45)
+    assert gate_night(past, made.night(17, slower=1.45), rerun=again).outcome is GateOutcome.REGRESSION
+
+
 def test_a_baseline_accepts_a_change(past):
     rerun = made.night(13, role=Role.RERUN, hour=1, slower=1.1)
     gate_night(past, made.night(13, slower=1.1), rerun=rerun)

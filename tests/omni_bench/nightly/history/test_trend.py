@@ -117,6 +117,10 @@ def test_each_night_is_expected_by_those_before_it_since_the_last_change(runs):
     own = prediction(rtf.series.logs[:12])
     assert expected[12] == pytest.approx((math.exp(own.low), math.exp(own.high)))
     assert expected[12][1] < rtf.series.values[12], "the night of the change lies above"
+    alarm = HistoryAlarm("rtf", "c = 1", "acute", runs[12].run_id, runs[12].run_id, 0.2)
+    unseen = replace(rtf, changes=())
+    assert expected_values(unseen, [alarm])[12:] == [expected[12]] * len(runs[12:]), "alarmed nights are left out"
+    assert expected_values(unseen)[13][1] > expected[12][1], "and are not without an alarm"
 
 
 def test_expected_fixed_costs_are_in_their_own_unit(runs):
@@ -164,3 +168,13 @@ def test_faults_and_an_invalid_newest_night_are_said(runs):
     said = " ".join(figures.words(plots._figure(bad, trends(bad)[:1], "ttfp_ms", None, [])))
     assert "FAULT INJECTED on purpose in 1 of 21 nights: target.chaos=drip" in said
     assert "INVALID (no performance claim): the newest night, 2026-01-20" in said
+
+
+def test_what_servers_say_of_a_fault_is_marked_and_said(runs):
+    odd = [
+        replace(run, settings={"server.fault": "slow"} if number in (3, 4) else {}) for number, run in enumerate(runs)
+    ]
+    figure = plots._figure(odd, trends(odd)[:1], "ttfp_ms", None, [])
+    assert f"the server says: fault slow, in 2 of {len(odd)} nights" in " ".join(figures.words(figure))
+    assert "the server says: fault" in figures.legend_words(figure.axes[0])
+    assert "in 2 of them the server says that it has a fault" in heading(odd)
