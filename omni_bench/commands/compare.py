@@ -71,6 +71,8 @@ def show_comparison(
         drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
         paths = [str(path) for path in drawn]
         say_page(render_for_pull_request(comparison, paths, command, profiles, _place(runs_in)))
+        if folder is not None:
+            say_aside(f"to look at and to listen to: {from_here(folder.absolute() / PAGE_NAME)}")
     else:
         print_comparison(comparison, runs_in)
         if all(profiles):

@@ -15,13 +15,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from omni_bench.commands.nightly_arguments import DEFAULT_DATABASE
 from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
 from omni_bench.foreign_text import annotation
 from omni_bench.nightly.gate import no_night
 from omni_bench.nightly.gate.advice import advise
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions, repository_address
-from omni_bench.nightly.gate.junit import render_junit, step_text
+from omni_bench.nightly.gate.junit import render_junit
 from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, integrity_lines, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.rerun import run_again
@@ -36,7 +37,7 @@ from omni_bench.terminal import say_aside, say_commands, say_error, say_json
 
 JSON_NAME, JUNIT_NAME, MARKDOWN_NAME, RERUN_NAME = "gate.json", "junit.xml", "gate.md", "rerun"
 EVIDENCE = ("report.html", "report.md", "wer_evidence.md", "cross_talk.jsonl", "audio", "server.log")
-"""What a person looks at in the folder of a night, where it is there."""
+"""What a person looks at in the folder of a night, where it is there and not empty."""
 PLAIN_WIDTH = 120
 WIDE = 110
 """Columns below which gate.md alone has the change against the baseline, and "expected" stands below its row."""
@@ -98,9 +99,10 @@ def gate_command(
         if is_new:
             result = replace(result, notes=(f"a new history was started at {database}", *result.notes))
         at = RunFolder.open(run).path
-        evidence = [str(Path(run if Path(run).is_dir() else at) / name) for name in EVIDENCE if (at / name).exists()]
-        address = repository_address(os.environ)
-        steps = advise(result, run=run, database=database, evidence=evidence, repository=address, is_there=_exists)
+        there = [name for name in EVIDENCE if (at / name).exists() and (at / name).stat().st_size]
+        evidence = [str(Path(run if Path(run).is_dir() else at) / name) for name in there]
+        address, where = repository_address(os.environ), None if database == DEFAULT_DATABASE else database
+        steps = advise(result, run=run, database=where, evidence=evidence, repository=address, is_there=_exists)
         result = replace(result, next_steps=steps)
         document = to_document(result)
         write_gate(document, render_gate(result), render_junit(result), folder)
@@ -157,7 +159,9 @@ def _print(result: GateResult, folder: Path) -> None:
         console.print_text(line)
     console.print_text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome])
     for step in result.next_steps:
-        console.print_text(f"  next: {step_text(step)}")
+        console.print_text(f"  next: {step.text}{':' if step.command else ''}")
+        if step.command:  # in one piece, so that it can be copied
+            console.print(Text(f"    {step.command}"), soft_wrap=True)
     for line in ("gate:", from_here(folder.absolute() / MARKDOWN_NAME)):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -72,15 +72,12 @@ def _lines(comparison: Comparison, folder: Path) -> Iterator[str]:
 
 
 def _table(cells: tuple[list[str], list[list[str]]]) -> Table:
-    headers, rows = cells
-    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for header in headers:
-        table.add_column(Text(header), justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row))
+    """One row a metric of each level: a row a level, as in a pull request, is wider than terminals are."""
+    (head, *headers), rows = cells
+    table = Table(head, "metric", "before → after", "change", box=box.SIMPLE, show_edge=False, pad_edge=False)
+    for level, *of_level in rows:
+        for number, (header, cell) in enumerate(zip(headers, of_level, strict=True)):
+            name, (values, _, change) = header.partition("\n")[0], cell.partition("\n")
+            style = "red" if "🔴" in change else "green" if "🟢" in change else ""
+            table.add_row("" if number else level, name, Text(values, style=style), Text(change, style=style))
     return table
-
-
-def _cell(text: str) -> Text:
-    style = "red" if "🔴" in text else "green" if "🟢" in text else ""
-    return Text(text, style=style)

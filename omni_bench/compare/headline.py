@@ -224,8 +224,8 @@ def _pairs_said(comparison: Comparison, primary: PrimaryVerdict) -> str:
 
 
 def pairs_text(metric: str, better: int, pairs: int) -> str:
-    """``3 of 3 pairs faster``, of the side that more pairs are on."""
-    most = 2 * better >= pairs
+    """``3 of 3 pairs faster``, of the side that more pairs are on; of a share, which may stay as it was, the better."""
+    most = 2 * better >= pairs or METRICS[metric].points
     word = f"{'with ' if METRICS[metric].points else ''}{moved_word(metric, most)}"
     return f"{better if most else pairs - better} of {pairs} pairs {word}"
 

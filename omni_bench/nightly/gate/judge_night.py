@@ -102,10 +102,10 @@ def _tails_not_judged(tonight: StoredRun, series: Sequence[SeriesResult]) -> lis
         few = [level.load for level in left_out if level.requests < TAIL_MIN_REQUESTS and not metric.points]
         if few:
             needs = f"a level needs at least {TAIL_MIN_REQUESTS} requests (load.requests_per_level)"
-            notes.append(f"{metric.short} is not judged at {', '.join(few)}: {needs}")
+            notes.append(f"{metric.short}: not judged at {', '.join(few)}: {needs}")
         if new and series:  # without a history nothing is judged, and that is said already
             why = f"fewer than {MIN_NIGHTS} nights have it"
-            notes.append(f"{metric.short} is not judged yet at {', '.join(new)}: {why}")
+            notes.append(f"{metric.short}: not judged yet at {', '.join(new)}: {why}")
     return notes
 
 

@@ -6,7 +6,7 @@ from omni_bench.foreign_text import code_span, escape_markdown, one_field, page_
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
-from omni_bench.nightly.history.table import baseline_line, metric_name
+from omni_bench.nightly.history.table import baseline_line, metric_name, value_text
 from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
 
@@ -36,14 +36,14 @@ def series_rows(result: GateResult) -> list[list[str]]:
 
 
 def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
-    unit = METRICS[one.metric].unit
-    suffix = f" {unit}" if unit and not ratio else ""
-    expected = NA
-    if one.expected is not None:
-        expected = f"{number(one.expected.mean)} [{number(one.expected.low)}, {number(one.expected.high)}]{suffix}"
+    band = () if one.expected is None else (one.expected.mean, one.expected.low, one.expected.high)
     label = metric_name(one.metric)
     name = f"{label} / pinned" if ratio else label
-    value = NA if one.value is None else number(one.value) + suffix
+    if ratio:
+        value, mean, low, high = map(number, (one.value, *(band or (None,) * 3)))
+        expected = f"{mean} [{low}, {high}]" if band else NA
+    else:
+        value, expected = value_text(one.metric, one.value), value_text(one.metric, *band) if band else NA
     return [
         name,
         one.load,

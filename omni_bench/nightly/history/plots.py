@@ -38,10 +38,11 @@ DPI = 120
 MAX_DATES = 8
 BAND_TOP = 1.6  # times the highest night: a wide band is cut rather than the nights made flat
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+BAND_COLOUR = "#BBBBBB"
 EXPECTED = f"expected: {100 * CONFIDENCE:g} % prediction interval"
 NOTE = (
     f"A dot is a night. Grey: the {100 * CONFIDENCE:g} % t prediction interval for that night, from the valid nights "
-    f"before it since the last change point (at least {MIN_NIGHTS}). {{figure}}"
+    f"before it since the last change point (at least {MIN_NIGHTS}), without those as bad as an alarm. {{figure}}"
 )
 MEDIAN_NOTE, LEVEL_NOTE = "Its value is the median over the requests of that night.", "Its value is one for the night."
 
@@ -113,9 +114,8 @@ def _draw(
     shown = [value for _, value in nights.values()]
     if expected:
         moments, lows, highs = zip(*expected, strict=True)
-        axes.vlines(
-            moments, lows, highs, color="#BBBBBB", linewidth=max(2.0, 250 / len(runs)), zorder=1, label=EXPECTED
-        )
+        axes.vlines(moments, lows, highs, color=BAND_COLOUR, linewidth=max(2.0, 250 / len(runs)), zorder=1)
+        axes.plot([], [], color=BAND_COLOUR, linewidth=6, label=EXPECTED)  # in the legend, however wide the bars are
         shown += [min(high, BAND_TOP * max(shown)) for high in highs]
     if nights:
         axes.plot(

@@ -9,7 +9,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
 from omni_bench.nightly.history.trend import Change, Trend, commit_range, first_night, order_of
-from omni_bench.report.format import change_text, number, signed_percent
+from omni_bench.report.format import change_text, number, percent, signed_percent
 
 HEADERS = ("metric", "load", "nights", "last", "segment mean", "segment", "mean vs baseline", "change points")
 
@@ -21,8 +21,8 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
             metric_name(trend.series.metric),
             trend.series.load,
             str(len(trend.series.logs)),
-            _value(trend.series.metric, trend.last),
-            _value(trend.series.metric, trend.segment[0]),
+            value_text(trend.series.metric, trend.last),
+            value_text(trend.series.metric, trend.segment[0]),
             _nights(trend.segment[1]),
             signed_percent(trend.against_baseline),
             "; ".join(change_line(change) for change in trend.changes) or "none",
@@ -70,9 +70,12 @@ def metric_name(metric: str) -> str:
     return f"{entry.short} p50" if entry.headline == "p50" else entry.short
 
 
-def _value(metric: str, value: float | None) -> str:
+def value_text(metric: str, *values: float | None) -> str:
+    """``114 ms``, ``25.00 %``; of three, an expected value with the ends of its interval: ``114 [103, 126] ms``."""
+    of = percent if METRICS[metric].percent else number
     unit = METRICS[metric].unit
-    return number(value) + (f" {unit}" if unit and value is not None else "")
+    first, *ends = map(of, values)
+    return first + (f" [{', '.join(ends)}]" if ends else "") + (f" {unit}" if unit and values[0] is not None else "")
 
 
 def _nights(count: int) -> str:

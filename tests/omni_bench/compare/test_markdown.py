@@ -261,6 +261,7 @@ def test_a_gain_that_the_correction_leaves_unproved_is_in_the_headline(regressio
 
 def test_a_share_has_fewer_and_not_faster():
     assert pairs_text("stalled", 2, 3) == "2 of 3 pairs with fewer" and pairs_text("rtf", 1, 3) == "2 of 3 pairs slower"
+    assert pairs_text("stalled", 1, 3) == "1 of 3 pairs with fewer", "the others may have as many"
 
 
 def test_plots_are_in_the_page_alone(regression):

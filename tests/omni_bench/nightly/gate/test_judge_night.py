@@ -173,7 +173,7 @@ def test_nights_of_an_older_version_have_no_tail_and_are_judged_without():
     with made.history_of(made.nights(12)) as history:
         result = gate_night(history, with_tail(13))
     assert result.exit_code == 0 and "ttfp_tail_ms" not in statuses(result)
-    assert "TTFP tail is not judged yet at c = 1: fewer than 10 nights have it" in result.notes
+    assert "TTFP tail: not judged yet at c = 1: fewer than 10 nights have it" in result.notes
     few = made.night(13)
     with made.history_of(made.nights(12)) as history:
         result = gate_night(history, replace(few, levels=(replace(few.levels[0], requests=9),)))

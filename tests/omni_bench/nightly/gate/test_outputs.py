@@ -222,7 +222,7 @@ def test_what_was_expected_of_stalling_is_shown_where_its_reason_has_a_band():
     assert one.status is Status.REGRESSION and one.expected.mean == pytest.approx(0.025)
     assert one.expected.low == 0 and 0.05 < one.expected.high < 0.2
     row = next(row for row in series_rows(result) if row[7] == one.reason)
-    assert row[3].startswith("0.0250 [0, ")
+    assert row[2] == "40.00 %" and row[3].startswith("2.50 % [0.00 %, ")
 
 
 def test_an_open_change_stays_in_the_heading(past_change):

@@ -119,7 +119,7 @@ def test_each_night_is_expected_by_those_before_it_since_the_last_change(runs):
     assert expected[12][1] < rtf.series.values[12], "the night of the change lies above"
     alarm = HistoryAlarm("rtf", "c = 1", "acute", runs[12].run_id, runs[12].run_id, 0.2)
     unseen = replace(rtf, changes=())
-    assert expected_values(unseen, [alarm])[12:] == [expected[12]] * len(runs[12:]), "alarmed nights are left out"
+    assert expected_values(unseen, [alarm])[12:] == [expected[12]] * len(expected[12:]), "alarmed nights are left out"
     assert expected_values(unseen)[13][1] > expected[12][1], "and are not without an alarm"
 
 
