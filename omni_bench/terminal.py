@@ -53,6 +53,7 @@ MIN_WIDTH = 40
 HELP_WIDTH = 120
 """Columns of a help that goes into a file or a pipe."""
 _HANGING = re.compile(r"\s+(?:\S.*?\s{2,})?|\w+: ")
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|points)(?!\w))")
 _COLOURS = {"red": "1;31", "yellow": "33"}
 
 
@@ -75,7 +76,7 @@ def in_columns(text: str, width: int) -> str:
         command = line.startswith("  omni-bench ") and "   " not in line.strip()
         indent = "      " if command else " " * (column.end() if column else 0)
         whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line) if command else line
-        broken = [one.replace("\0", " ") for one in _broken(whole, width - 2 * command, indent)]
+        broken = _broken(whole, width - 2 * command, indent)
         lines.append(" \\\n".join(broken) if command else "\n".join(broken))
     return "\n".join(lines)
 
@@ -98,12 +99,16 @@ def _in_lines(text: str, file: TextIO | None, indent: str, plain_width: int | No
 
 
 def _broken(line: str, width: int, indent: str) -> list[str]:
-    """The lines; none begins with what GitHub Actions obeys, which stands at the end of a longer line instead."""
+    """The lines; none begins with what GitHub Actions obeys, which stands at the end of a longer line instead.
+
+    A number keeps its unit, and a NUL is a space that does not break.
+    """
     found: list[str] = []
     for one in textwrap.wrap(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        _UNIT.sub("\0", line), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False, expand_tabs=False,
     ):  # fmt: skip
+        one = one.replace("\0", " ")
         if found and one.lstrip().startswith(("::", "##[", "#")):
             found[-1] += f" {one.lstrip()}"
         else:

@@ -74,10 +74,12 @@ def _lines(comparison: Comparison, folder: Path) -> Iterator[str]:
 def _table(cells: tuple[list[str], list[list[str]]]) -> Table:
     """One row a metric of each level: a row a level, as in a pull request, is wider than terminals are."""
     (head, *headers), rows = cells
-    table = Table(head, "metric", "before → after", "change", box=box.SIMPLE, show_edge=False, pad_edge=False)
+    last = ["change"] if any("\n" in cell for row in rows for cell in row) else []
+    table = Table(head, "metric", "before → after", *last, box=box.SIMPLE, show_edge=False, pad_edge=False)
     for level, *of_level in rows:
         for number, (header, cell) in enumerate(zip(headers, of_level, strict=True)):
             name, (values, _, change) = header.partition("\n")[0], cell.partition("\n")
             style = "red" if "🔴" in change else "green" if "🟢" in change else ""
-            table.add_row("" if number else level, name, Text(values, style=style), Text(change, style=style))
+            shown = (Text(one, style=style) for one in (values, change)[: 1 + len(last)])
+            table.add_row("" if number else level, name, *shown)
     return table

@@ -145,8 +145,8 @@ def _cards(folders: Sequence[Sequence[RunFolder | None]], rate: str, recordings:
             tuple(map(tuple, alignment(score_of(heard)))),
             f"{rate} {percent(twin['wer'])} → {percent(heard['wer'])} ({edits_text(heard)})",
             (tag,),
-            () if good else (f"before: “{shorten(twin['hypothesis'], MAX_HEARD)}”",),
             (),
+            () if good else (f"before was heard as “{shorten(twin['hypothesis'], MAX_HEARD)}”",),
             (),
             (Player("before", names[0]), Player("after", names[1])),
         )

@@ -154,3 +154,5 @@ def test_columns_are_honoured_without_a_terminal_and_only_when_asked_for(monkeyp
     console = TerminalConsole(plain_width=120)
     console.print_text(text)
     assert console.width == 60 and max(map(len, capsys.readouterr().out.splitlines())) <= 60
+    console.print_text(f"{'x' * 54} +98.2 % more")
+    assert capsys.readouterr().out == f"{'x' * 54}\n    +98.2 % more\n", "a number keeps its unit"

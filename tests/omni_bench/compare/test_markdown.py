@@ -278,6 +278,7 @@ def test_the_terminal_has_the_same_in_80_columns(make, regression, capsys, monke
     print_comparison(compare_runs([make.view()], [make.view(failures=1, started=1)]))
     out = capsys.readouterr().out
     assert out.startswith("AFTER IS BROKEN\nFails requests at c = 1, 4: 1 of 15 requests failed")
+    assert max(map(len, [*lines, *out.splitlines()])) <= 80, "no figure is cut in two"
     assert out.index("Before is fine.") < out.index("Speed, which is not judged:") < out.index("TTFP")
 
 
