@@ -115,7 +115,7 @@ class Earlier:
             return drive(plan)
         left = self.missing(plan)
         if not left.measured:
-            return _recording(plan, done, self.audio, EndedLevel(plan.concurrency, None, ()))
+            return _recording(plan, done, self.audio, EndedLevel(plan.concurrency, None, (), len(done)))
         try:
             return self._joined(plan, done, drive(left))
         except LevelInterrupted as error:

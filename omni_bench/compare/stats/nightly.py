@@ -37,6 +37,10 @@ class Prediction:
         """A night's logarithm against the mean, as a fraction: 0.08 is 8 % more."""
         return as_change(log - self.mean, points=self.points)
 
+    def spread(self) -> float:
+        """How much more than another night one night may be by chance, as a fraction: both vary as the nights do."""
+        return as_change(math.sqrt(2) * (self.high - self.mean), points=self.points)
+
     def acute(self, log: float, sign: int) -> bool:
         """Whether a night is outside of the interval on the bad side and worse by more than 5 %.
 

@@ -104,7 +104,7 @@ def _tails_not_judged(tonight: StoredRun, series: Sequence[SeriesResult]) -> lis
             needs = f"a level needs at least {TAIL_MIN_REQUESTS} requests (load.requests_per_level)"
             notes.append(f"{metric.short}: not judged at {', '.join(few)}: {needs}")
         if new and series:  # without a history nothing is judged, and that is said already
-            why = f"fewer than {MIN_NIGHTS} nights have it"
+            why = f"fewer than {MIN_NIGHTS} nights since the last change have it"
             notes.append(f"{metric.short}: not judged yet at {', '.join(new)}: {why}")
     return notes
 

@@ -107,7 +107,8 @@ class _Judge:
         change = self.prediction.change(self.log)
         tonight = self.series.nights[-1]
         position, start = self.known.position(tonight), self.known.position(self.series.nights[self.start])
-        known = self.known.of_night(self.metric, self.load, position, start, change)
+        spread = self.prediction.spread()
+        known = self.known.of_night(self.metric, self.load, position, start, change, spread)
         if known is not None:
             text = f"{self._said(change)}, the change alarmed before (since {self._onset_date(known)})"
             found = replace(self._result(Status.KNOWN, text), onset=self._onset(self._index_of(known), is_new=False))

@@ -40,19 +40,30 @@ class KnownChanges:
         near = [alarm for alarm in self._alarms if abs(self.onset(alarm) - position) <= TOLERANCE_NIGHTS]
         return self._same(near, metric, load, change)
 
-    def of_night(self, metric: str, load: str, tonight: int, segment_start: int, change: float) -> HistoryAlarm | None:
+    def of_night(
+        self, metric: str, load: str, tonight: int, segment_start: int, change: float, spread: float
+    ) -> HistoryAlarm | None:
         """The alarm of the change that makes tonight fall outside of its segment's interval; None if it is a new one.
 
-        Only a change that began after the segment did can: a later segment holds its level already.
+        Only a change that began after the segment did can: a later segment holds its level already. ``spread``: how
+        much worse than the night of the alarm a night may be by chance.
         """
         after = [alarm for alarm in self._alarms if self.onset(alarm) - MIN_SEGMENT > segment_start]
         own = [alarm for alarm in after if (alarm.metric, alarm.load) == (metric, load)]
         near = [alarm for alarm in after if tonight - self.onset(alarm) <= TOLERANCE_NIGHTS]
-        return self._same(own, metric, load, change) or self._same(near, metric, load, change)
+        limit = max(ACUTE_LIMIT, spread)
+        return self._same(own, metric, load, change, limit) or self._same(near, metric, load, change, limit)
 
-    def _same(self, alarms: Sequence[HistoryAlarm], metric: str, load: str, change: float) -> HistoryAlarm | None:
+    def _same(
+        self, alarms: Sequence[HistoryAlarm], metric: str, load: str, change: float, limit: float = ACUTE_LIMIT
+    ) -> HistoryAlarm | None:
+        """The last alarm, unless it is of this metric and load and ``change`` is worse than it by more than ``limit``.
+
+        As a fraction of what was alarmed: the noise of a night that takes twice as long is twice as many milliseconds.
+        """
         mine = [alarm for alarm in alarms if (alarm.metric, alarm.load) == (metric, load)]
-        if mine:
-            sign = worse_sign(METRICS[metric].better)
-            return mine[-1] if sign * (change - mine[-1].change) <= ACUTE_LIMIT else None
-        return alarms[-1] if alarms else None
+        if not mine:
+            return alarms[-1] if alarms else None
+        entry, alarmed = METRICS[metric], mine[-1].change
+        more = change - alarmed if entry.points else (1 + change) / (1 + alarmed) - 1
+        return mine[-1] if worse_sign(entry.better) * more <= limit else None

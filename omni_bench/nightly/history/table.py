@@ -42,7 +42,7 @@ def heading(runs: Sequence[StoredRun]) -> str:
     """What the series is: scenario, target, hardware, nights and their dates."""
     newest = runs[-1]
     dates = [run.started_utc[:10] for run in runs if run.started_utc]
-    span = f", {dates[0]} to {dates[-1]}" if dates else ""
+    span = f", {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
     invalid = sum(not run.valid for run in runs)
     left_out = f", {invalid} of them invalid and left out" if invalid else ""
     advisory = f" ({newest.advisory})" if newest.advisory else ""

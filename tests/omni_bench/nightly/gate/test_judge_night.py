@@ -173,7 +173,7 @@ def test_nights_of_an_older_version_have_no_tail_and_are_judged_without():
     with made.history_of(made.nights(12)) as history:
         result = gate_night(history, with_tail(13))
     assert result.exit_code == 0 and "ttfp_tail_ms" not in statuses(result)
-    assert "TTFP tail: not judged yet at c = 1: fewer than 10 nights have it" in result.notes
+    assert "TTFP tail: not judged yet at c = 1: fewer than 10 nights since the last change have it" in result.notes
     few = made.night(13)
     with made.history_of(made.nights(12)) as history:
         result = gate_night(history, replace(few, levels=(replace(few.levels[0], requests=9),)))
@@ -222,6 +222,12 @@ def test_what_was_alarmed_is_not_expected_of_later_nights_and_what_was_mended_is
         assert status is None or set(statuses(result).values()) == {status}
     again = made.night(17, role=Role.RERUN, hour=1, slower=1.45)
     assert gate_night(past, made.night(17, slower=1.45), rerun=again).outcome is GateOutcome.REGRESSION
+
+
+def test_the_noise_of_a_night_that_takes_twice_as_long_is_no_second_loss(past):
+    gate_night(past, made.night(13, slower=2.1), rerun=made.night(13, role=Role.RERUN, hour=1, slower=2.1))
+    assert gate_night(past, made.night(14, slower=2.17)).outcome is GateOutcome.PASS, "3 % more, and 7 % of before"
+    assert gate_night(past, made.night(15, slower=2.4)).outcome is GateOutcome.UNCONFIRMED
 
 
 def test_a_baseline_accepts_a_change(past):
