@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from omni_bench.compare.stats.drift import MIN_MAGNITUDE, ChangePoint, change_points
+from omni_bench.compare.stats.drift import MIN_MAGNITUDE, MIN_SEGMENT, ChangePoint, change_points
 from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction, without_alarmed
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
@@ -132,9 +132,19 @@ class _Judge:
                 return f"{self._said(point.change)} since {since}, alarmed before", point.index
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
-            if index is not None and self._still_worse(index, None):
+            if index is not None and self._still_worse(index, None) and not self._mended(index, alarm):
                 return f"{self._said(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
         return None
+
+    def _mended(self, index: int, alarm: HistoryAlarm) -> bool:
+        """Whether tonight and the night before are nearer to the nights before the alarm than to it.
+
+        A change point, which says the same, needs more nights.
+        """
+        if self.prediction is None or index - MIN_SEGMENT <= self.start or index >= len(self.series.logs) - 2:
+            return False
+        changes = (self.prediction.change(log) for log in self.series.logs[-2:])
+        return all(2 * self.sign * change < self.sign * alarm.change for change in changes)
 
     def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
         """Whether the newest level is worse by 3 % than the one before the change at ``index``."""

@@ -220,6 +220,7 @@ def test_what_was_alarmed_is_not_expected_of_later_nights_and_what_was_mended_is
         result = gate_night(past, made.night(number, slower=slower))
         assert next(one.expected.nights for one in result.series if one.metric == "rtf") == nights
         assert status is None or set(statuses(result).values()) == {status}
+    assert set(statuses(result).values()) == {Status.PASS} and not result.open_changes, "mended, twice"
     again = made.night(17, role=Role.RERUN, hour=1, slower=1.45)
     assert gate_night(past, made.night(17, slower=1.45), rerun=again).outcome is GateOutcome.REGRESSION
 
