@@ -40,10 +40,11 @@ AB_EXITS = """\
 exit codes: 0 no regression, or an improvement; 1 a regression, or an after that is broken; 2 inconclusive, advisory
 (fewer than 5 pairs), or wrong usage; 3 infrastructure"""
 
-EXPORTS = """\
-In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it. In Python no file is needed:
-omni_bench.load_run, load_study and load_history give pandas frames. MLflow's experiment is that of
-MLFLOW_EXPERIMENT_NAME, else of the scenario's name; what is there already is not logged again."""
+EXPORTS = (
+    "In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it. In Python no file is "
+    "needed: omni_bench.load_run, load_study and load_history give pandas frames. MLflow's experiment is that of "
+    "MLFLOW_EXPERIMENT_NAME, else of the scenario's name; what is there already is not logged again."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
