@@ -15,7 +15,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from omni_bench.commands.nightly_arguments import DEFAULT_DATABASE
 from omni_bench.errors import EXIT_INFRASTRUCTURE, OmniBenchError
 from omni_bench.foreign_text import annotation
 from omni_bench.nightly.gate import no_night
@@ -27,6 +26,7 @@ from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, integri
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.rerun import run_again
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, Status
+from omni_bench.nightly.history import DEFAULT_DATABASE
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from omni_bench.errors import EXIT_INFRASTRUCTURE
+from omni_bench.nightly.history import DEFAULT_DATABASE
 
-DEFAULT_DATABASE = "reports/runs/history.sqlite"
 _RUNS = "a run folder, a folder of runs, a pattern, or results of vllm bench serve (JSON; a comma list is one sweep)"
 
 AddParser = Callable[..., argparse.ArgumentParser]

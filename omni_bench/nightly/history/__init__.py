@@ -1,1 +1,3 @@
 """What many nights measured, in one database file, and its trends."""
+
+DEFAULT_DATABASE = "reports/runs/history.sqlite"
