@@ -23,6 +23,12 @@ def say(text: object = "", *, file: TextIO | None = None) -> None:
     print(one_line(text), file=file, flush=True)
 
 
+def say_text(text: str, indent: str = "    ") -> None:
+    """Print a text of one line to stdout, in lines of :func:`in_lines`."""
+    for line in in_lines(text, indent):
+        say(line)
+
+
 def say_page(text: str) -> None:
     """Print a page of many lines to stdout, which was made of foreign text that is safe in it already."""
     print(visible(text.removesuffix("\n")), flush=True)
@@ -54,6 +60,7 @@ HELP_WIDTH = 120
 """Columns of a help that goes into a file or a pipe."""
 _HANGING = re.compile(r"\s+(?:\S.*?\s{2,})?|\w+: ")
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|points)(?!\w))")
+_COMMAND = re.compile(r"(?<=: )omni-bench .+$")
 _COLOURS = {"red": "1;31", "yellow": "33"}
 
 
@@ -101,11 +108,13 @@ def _in_lines(text: str, file: TextIO | None, indent: str, plain_width: int | No
 def _broken(line: str, width: int, indent: str) -> list[str]:
     """The lines; none begins with what GitHub Actions obeys, which stands at the end of a longer line instead.
 
-    A number keeps its unit, and a NUL is a space that does not break.
+    A number keeps its unit, a command at the end is in one piece, so that it can be copied, and a NUL is a space that
+    does not break.
     """
+    line = _COMMAND.sub(lambda found: found[0].replace(" ", "\0"), _UNIT.sub("\0", line))
     found: list[str] = []
     for one in textwrap.wrap(
-        _UNIT.sub("\0", line), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False, expand_tabs=False,
     ):  # fmt: skip
         one = one.replace("\0", " ")

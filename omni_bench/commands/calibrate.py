@@ -10,9 +10,9 @@ from omni_bench.records.config import RAY
 from omni_bench.records.recording import bias_target_ms
 from omni_bench.run.calibration import Calibration, calibrate, calibrated_levels, calibration_file
 from omni_bench.run.config.compose import compose
-from omni_bench.terminal import say, say_aside, say_json
+from omni_bench.terminal import say, say_aside, say_json, say_text
 
-COLUMNS = "streams  processes  requests  bias p50  bias p99  jitter p99  lag p99  waited for a CPU  target"
+COLUMNS = "streams procs requests bias p50 bias p99 jitter p99 lag p99 CPU wait target"
 
 
 def calibrate_command(overrides: Sequence[str] = (), *, as_json: bool = False) -> int:
@@ -31,7 +31,7 @@ def calibrate_command(overrides: Sequence[str] = (), *, as_json: bool = False) -
         found = calibrate(levels, config.client, config.load.workers, lambda one: say_aside(_row(one)))
         say_json([asdict(one) for one in found])
         return EXIT_OK
-    say("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.")
+    say_text("From a paced server's write to the client's stamp of the first audio, in ms; no run subtracts it.", "")
     say()
     say(COLUMNS)
     calibrate(levels, config.client, config.load.workers, lambda one: say(_row(one)))
@@ -46,10 +46,10 @@ def _row(one: Calibration) -> str:
     waited = f"{lag.cpu.wait_s:.2f} s" if lag is not None and lag.cpu is not None else "n/a"
     target, target_ms = "none", bias_target_ms(bias.concurrency)
     if target_ms is not None:
-        target = f"{target_ms:g} ms: {'kept' if bias.p99_ms <= target_ms else 'NOT KEPT'}"
+        target = f"{target_ms:g} ms: {'kept' if bias.p99_ms <= target_ms else 'MISSED'}"
     figures = (one.jitter_p99_ms, lag.p99_ms if lag is not None else None)
     jitter, late = ("n/a" if figure is None else f"{figure:.2f}" for figure in figures)
     return (
-        f"{bias.concurrency:7d}  {bias.workers:9d}  {bias.requests:8d}  {bias.p50_ms:8.2f}  {bias.p99_ms:8.2f}  "
-        f"{jitter:>10}  {late:>7}  {waited:>16}  {target}"
+        f"{bias.concurrency:7d} {bias.workers:5d} {bias.requests:8d} {bias.p50_ms:8.2f} {bias.p99_ms:8.2f} "
+        f"{jitter:>10} {late:>7} {waited:>8} {target}"
     )

@@ -21,7 +21,7 @@ from omni_bench.nightly.gate import no_night
 from omni_bench.nightly.gate.advice import advise
 from omni_bench.nightly.gate.document import to_document
 from omni_bench.nightly.gate.github import annotations, append_summary, in_actions, repository_address
-from omni_bench.nightly.gate.junit import render_junit
+from omni_bench.nightly.gate.junit import render_junit, step_text
 from omni_bench.nightly.gate.markdown import HEADERS, gate_verdict_line, integrity_lines, render_gate, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.rerun import run_again
@@ -159,9 +159,7 @@ def _print(result: GateResult, folder: Path) -> None:
         console.print_text(line)
     console.print_text(gate_verdict_line(result), style=_VERDICT_STYLES[result.outcome])
     for step in result.next_steps:
-        console.print_text(f"  next: {step.text}{':' if step.command else ''}")
-        if step.command:  # in one piece, so that it can be copied
-            console.print(Text(f"    {step.command}"), soft_wrap=True)
+        console.print_text(f"  next: {step_text(step)}")
     for line in ("gate:", from_here(folder.absolute() / MARKDOWN_NAME)):
         console.print(line, markup=False, soft_wrap=True)
 

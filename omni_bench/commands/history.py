@@ -17,7 +17,7 @@ from omni_bench.nightly.history.table import HEADERS, alarm_lines, baseline_line
 from omni_bench.nightly.history.trend import order_of, trends
 from omni_bench.report.console import TerminalConsole
 from omni_bench.report.drawing import drawn
-from omni_bench.terminal import say, say_aside, say_error, say_json
+from omni_bench.terminal import say_aside, say_error, say_json, say_text
 
 PLAIN_WIDTH = 180
 WIDE, NARROW = 110, (0, 1, 4, 5, 6, 7)
@@ -48,7 +48,8 @@ def history_add(database: str, specs: Sequence[str], *, as_json: bool = False) -
             said.append({"state": state, **night_document(record)})
             if not as_json:
                 more = f" ({marks})" if marks else ""
-                say(f"{state}: {record.source}, {record.scenario}, series {record.series}, {record.run_id[:12]}{more}")
+                who = f"{record.scenario}, series {record.series}, {record.run_id[:12]}"
+                say_text(f"{state}: {record.source}, {who}{more}")
     refused = sum(one["state"] == "not added" for one in said)
     if as_json:
         say_json(said)
@@ -105,7 +106,7 @@ def baseline_set(database: str, specs: Sequence[str], note: str, *, as_json: boo
         if as_json:
             say_json([baseline_document(baseline) for baseline in found])
         for baseline in () if as_json else found:
-            say(f"series {baseline.series}: {baseline_line(baseline)}")
+            say_text(f"series {baseline.series}: {baseline_line(baseline)}")
         for run in (run for baseline in found for run in baseline.runs):
             dirty = ["uncommitted changes"] if run.versions.get("omni-bench.dirty") else []
             doubts = ", ".join([*(f"the injected fault {fault}" for fault in run.faults), *dirty])
@@ -123,9 +124,9 @@ def baseline_show(database: str, scenario: str | None, *, as_json: bool = False)
             return EXIT_OK
         for series in history.series(scenario):
             newest = history.nights(series)[-1]
-            say(f"{newest.scenario}: {newest.target} on {newest.hardware}, series {series}")
+            say_text(f"{newest.scenario}: {newest.target} on {newest.hardware}, series {series}")
             for baseline in history.baselines(series) or [None]:
-                say(f"  {baseline_line(baseline)}")
+                say_text(f"  {baseline_line(baseline)}")
     return EXIT_OK
 
 

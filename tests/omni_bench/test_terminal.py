@@ -156,3 +156,6 @@ def test_columns_are_honoured_without_a_terminal_and_only_when_asked_for(monkeyp
     assert console.width == 60 and max(map(len, capsys.readouterr().out.splitlines())) <= 60
     console.print_text(f"{'x' * 54} +98.2 % more")
     assert capsys.readouterr().out == f"{'x' * 54}\n    +98.2 % more\n", "a number keeps its unit"
+    console.print_text("next: confirm it: omni-bench ab scenario=smoke before.reference.predictor=kv_cache seed=1")
+    command = "    omni-bench ab scenario=smoke before.reference.predictor=kv_cache seed=1"
+    assert capsys.readouterr().out.splitlines() == ["next: confirm it:", command], "to be copied"

@@ -11,6 +11,11 @@ from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "vs baseline", "status", "why")
+_LEGEND = (
+    "expected: geometric mean of the nights since the last change, without those as bad as an alarm, and the 99.5 % "
+    "prediction interval. Acute: outside of it and worse than 5 %, twice. Drift: a change point (E-divisive, p < "
+    "0.001) of 3 % or more."
+)
 _MARKS = {
     GateOutcome.PASS: "✅",
     GateOutcome.REGRESSION: "❌",
@@ -89,8 +94,7 @@ def render_gate(result: GateResult) -> str:
         "\n".join(f"- **{name}**: {escape_markdown(text)}" for name, text in facts.items()),
         "\n".join(f"- {escape_markdown(line)}" for line in (*integrity_lines(result), *result.notes)),
         _table(result),
-        "expected: geometric mean of the nights since the last change, and the 99.5 % prediction interval. Acute: "
-        "outside of it and worse than 5 %, twice. Drift: a change point (E-divisive, p < 0.001) of 3 % or more.",
+        _LEGEND if result.series else None,
     ]
     return page_of(parts, "Some of it is left out here, as it is too long; gate.json has it.")
 
