@@ -9,20 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from processes import gone
 from repository import HELPERS
 
 from omni_bench.records.config import TargetConfig
 
 FAKE_CLI = HELPERS / "fake_speech_cli.py"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie has, nobody waits for it here."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 @dataclass

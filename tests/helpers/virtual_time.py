@@ -2,6 +2,9 @@
 
 import asyncio
 import selectors
+from dataclasses import replace
+
+from timelines import make_timeline
 
 
 class _Selector(selectors.DefaultSelector):
@@ -33,3 +36,9 @@ def run_in_virtual_time(make):
         return loop.run_until_complete(make(lambda: round(loop.time() * 1e9)))
     finally:
         loop.close()
+
+
+def answered(request, scheduled_ns, started_ns, ended_ns):
+    """A request that was answered at once at its end."""
+    at = {"scheduled_ns": scheduled_ns, "started_ns": started_ns, "first_audio_ns": ended_ns, "ended_ns": ended_ns}
+    return replace(make_timeline(request.request_id), prompt_id=request.prompt_id, **at)

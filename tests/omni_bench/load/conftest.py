@@ -2,17 +2,17 @@
 
 import asyncio
 import contextlib
-import threading
 from collections import Counter
 
 import psutil
 import pytest
 from aiohttp import web
+from served import in_a_thread
 
 from omni_bench.load.closed_plan import build_level_plans
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
-from omni_bench.targets.null_server import NullServer, Pace, serving
+from omni_bench.targets.null_server import NullServer, Pace
 
 
 class FaultServer(NullServer):
@@ -60,24 +60,8 @@ def fault_server():
     @contextlib.contextmanager
     def serve(faults=None, pace=FAST):
         server = FaultServer(pace, faults)
-        started = threading.Event()
-        state = {}
-
-        async def run():
-            state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
-            async with serving(server) as port:
-                state["port"] = port
-                started.set()
-                await state["stop"].wait()
-
-        thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
-        thread.start()
-        assert started.wait(20)
-        try:
-            yield server, f"http://127.0.0.1:{state['port']}"
-        finally:
-            state["loop"].call_soon_threadsafe(state["stop"].set)
-            thread.join(20)
+        with in_a_thread(server) as base_url:
+            yield server, base_url
 
     return serve
 

@@ -3,11 +3,10 @@
 import asyncio
 
 import pytest
-from virtual_time import run_in_virtual_time
+from virtual_time import answered, run_in_virtual_time
 
 from omni_bench.load.loops import run_open_loop
 from omni_bench.records.plan import PlannedRequest
-from omni_bench.records.timeline import Timeline
 
 MS = 1_000_000
 
@@ -15,28 +14,6 @@ MS = 1_000_000
 def planned(number, at_ms):
     offset_ns = None if at_ms is None else round(at_ms * MS)
     return PlannedRequest(f"r5-{number:04d}", f"p{number}", {}, None, False, offset_ns)
-
-
-def timeline(request, scheduled_ns, started_ns, ended_ns):
-    return Timeline(
-        request_id=request.request_id,
-        prompt_id=request.prompt_id,
-        concurrency=1,
-        seed=None,
-        scheduled_ns=scheduled_ns,
-        started_ns=started_ns,
-        headers_ns=None,
-        first_byte_ns=None,
-        first_audio_ns=ended_ns,
-        ended_ns=ended_ns,
-        failed_ns=None,
-        chunk_arrived_ns=(),
-        chunk_bytes=(),
-        sample_rate_hz=24000,
-        sample_width_bytes=2,
-        http_status=200,
-        error=None,
-    )
 
 
 def drive(at_ms, takes_ms, max_in_flight=100, stop_when=None):
@@ -48,7 +25,7 @@ def drive(at_ms, takes_ms, max_in_flight=100, stop_when=None):
             started_ns = clock()
             order.append(request.request_id)
             await asyncio.sleep(takes_ms(int(request.request_id[-4:])) / 1e3)
-            return timeline(request, scheduled_ns, started_ns, clock())
+            return answered(request, scheduled_ns, started_ns, clock())
 
         return run_open_loop(
             [planned(number, at) for number, at in enumerate(at_ms)],
@@ -133,7 +110,7 @@ def test_real_time_starts_are_never_early():
 
         started_ns = time.perf_counter_ns()
         await asyncio.sleep(0)
-        return timeline(request, scheduled_ns, started_ns, time.perf_counter_ns())
+        return answered(request, scheduled_ns, started_ns, time.perf_counter_ns())
 
     result = asyncio.run(run_open_loop([planned(number, 3.3 * number) for number in range(20)], 20, send))
     assert all(one.started_ns >= one.scheduled_ns for one in result.timelines)

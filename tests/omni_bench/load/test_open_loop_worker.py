@@ -6,10 +6,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sent import drive
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.plan import plan_levels, size_load
-from omni_bench.load.runner import LevelInterrupted, run_level
+from omni_bench.load.runner import LevelInterrupted
 from omni_bench.metrics.open_loop import open_loop_facts
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
@@ -39,10 +40,6 @@ def open_plan(client_config):
         return plan
 
     return make
-
-
-def drive(plan, base_url, client, folder, on_event=lambda event: None, **more):
-    return run_level(plan, base_url=base_url, client=client, spool_dir=folder, on_event=on_event, **more)
 
 
 def test_requests_go_out_on_schedule_though_none_has_ended(fault_server, open_plan, client_config, tmp_path):

@@ -8,11 +8,12 @@ from collections import Counter
 
 import psutil
 import pytest
+from sent import drive
 
 from omni_bench.errors import OmniBenchError
 from omni_bench.load.events import RequestFinished, RequestStarted
 from omni_bench.load.ray_cluster import find_nodes
-from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
+from omni_bench.load.runner import LevelBroken, LevelInterrupted
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,10 +40,7 @@ def test_two_nodes_are_as_one(two_nodes, fault_server, make_plan, client_config,
     plan = make_plan(7, 23, warmup_per_slot=2)
     events = []
     with fault_server({"c7-0003": "cut"}) as (server, url):
-        recording = run_level(
-            plan, base_url=url, client=client_config, spool_dir=tmp_path, on_event=events.append,
-            workers=3, ray_address=two_nodes[0],
-        )  # fmt: skip
+        recording = drive(plan, url, client_config, tmp_path, events.append, workers=3, ray_address=two_nodes[0])
     assert server.seen == Counter(r.request_id for r in plan.warmup + plan.measured)
     assert server.peak_in_flight == 7
     assert [t.request_id for t in recording.timelines] == [r.request_id for r in plan.measured]
@@ -67,10 +65,7 @@ def test_ctrl_c_stops_all_nodes(two_nodes, fault_server, make_plan, client_confi
                 os.kill(os.getpid(), signal.SIGINT)
 
     with fault_server(hanging) as (_, url), pytest.raises(LevelInterrupted) as raised:
-        run_level(
-            make_plan(4, 8, 0), base_url=url, client=client_config, spool_dir=tmp_path, on_event=on_event,
-            workers=2, ray_address=two_nodes[0],
-        )  # fmt: skip
+        drive(make_plan(4, 8, 0), url, client_config, tmp_path, on_event, workers=2, ray_address=two_nodes[0])
     recording = raised.value.recording
     assert Counter(t.error.kind if t.error else "ok" for t in recording.timelines) == {"ok": 4, "cancelled": 4}
     assert _load_workers() == []
@@ -103,10 +98,7 @@ def test_a_node_that_dies_ends_the_level_and_keeps_what_is_finished(
                 threading.Thread(target=cluster.remove_node, args=(node, False)).start()
 
     with fault_server(hanging) as (_, url), pytest.raises(LevelBroken, match=r"node 127\.0\.0\.1 was lost") as raised:
-        run_level(
-            make_plan(6, 12, 0), base_url=url, client=client_config, spool_dir=tmp_path, on_event=on_event,
-            workers=3, ray_address=two_nodes[0],
-        )  # fmt: skip
+        drive(make_plan(6, 12, 0), url, client_config, tmp_path, on_event, workers=3, ray_address=two_nodes[0])
     recording = raised.value.recording
     assert Counter(t.error.kind if t.error else "ok" for t in recording.timelines) == {"ok": 6, "cancelled": 6}
     assert "--resume" in str(raised.value)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import record_wire_forms as recorder
-from aiohttp import web
+import sent
+from served import in_a_thread
 
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.load.closed_plan import build_level_plans
-from omni_bench.load.runner import run_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
@@ -25,25 +24,8 @@ TEXTS = ["One sentence.", "And another one, with a comma.", "Hi!", "The last, at
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The reference server around the recorder's engine, in a thread; its address."""
-    ready, state = threading.Event(), {}
-
-    async def serve() -> None:
-        state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(create_app(recorder.ToneEngine(), chat_token_ms=1.0), shutdown_timeout=0.5)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        state["port"] = runner.addresses[0][1]
-        ready.set()
-        await state["stop"].wait()
-        await runner.cleanup()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(30)
-    yield f"http://127.0.0.1:{state['port']}"
-    state["loop"].call_soon_threadsafe(state["stop"].set)
-    thread.join(30)
+    with in_a_thread(SimpleNamespace(application=lambda: create_app(recorder.ToneEngine(), chat_token_ms=1.0))) as url:
+        yield url
 
 
 def drive(server: str, tmp_path: Path, client: ClientConfig):
@@ -52,7 +34,7 @@ def drive(server: str, tmp_path: Path, client: ClientConfig):
     load = LoadConfig(concurrency=[2], requests_per_level=4, warmup_per_slot=1)
     load.requests_per_slot = 0
     (plan,) = build_level_plans([*prompts, *[Prompt("w", "Once more.", None, None, "en")]], load, client)
-    return run_level(plan, base_url=server, client=client, spool_dir=tmp_path, on_event=lambda event: None)
+    return sent.drive(plan, server, client, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [name for name in FORMS if name != "sglang_omni_speech"])  # it does not speak that

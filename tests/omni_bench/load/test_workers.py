@@ -5,10 +5,11 @@ import signal
 from collections import Counter
 
 import pytest
+from sent import drive
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
 from omni_bench.load.plan import plan_levels, size_load
-from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
+from omni_bench.load.runner import LevelBroken, LevelInterrupted
 from omni_bench.load.shares import STREAMS_PER_WORKER, drawn, share, tickets, workers_for
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.prompt import Prompt
@@ -60,9 +61,7 @@ def test_three_workers_are_as_one(fault_server, make_plan, client_config, tmp_pa
     plan = make_plan(7, 23, warmup_per_slot=2)
     events = []
     with fault_server({"c7-0003": "cut"}, Pace(first_ms=40, interval_ms=20, chunk_ms=20, chunks=4)) as (server, url):
-        recording = run_level(
-            plan, base_url=url, client=client_config, spool_dir=tmp_path, on_event=events.append, workers=3
-        )
+        recording = drive(plan, url, client_config, tmp_path, events.append, workers=3)
     assert server.seen == Counter(r.request_id for r in plan.warmup + plan.measured)
     assert server.peak_in_flight == 7 and len(server.peers) == 7 + 1  # one anew for the connection that was cut
     assert [t.request_id for t in recording.timelines] == [r.request_id for r in plan.measured]
@@ -83,9 +82,7 @@ def test_three_workers_are_as_one(fault_server, make_plan, client_config, tmp_pa
 def test_an_open_loop_keeps_its_one_schedule(fault_server, client_config, tmp_path):
     plan = open_plan(client_config)
     with fault_server() as (_, url):
-        recording = run_level(
-            plan, base_url=url, client=client_config, spool_dir=tmp_path, on_event=lambda event: None, workers=2
-        )
+        recording = drive(plan, url, client_config, tmp_path, workers=2)
     start_ns = recording.timelines[0].scheduled_ns - plan.measured[0].scheduled_offset_ns
     assert [t.scheduled_ns - start_ns for t in recording.timelines] == [r.scheduled_offset_ns for r in plan.measured]
     assert all(t.ok and t.started_ns >= t.scheduled_ns for t in recording.timelines)
@@ -104,9 +101,7 @@ def test_ctrl_c_stops_all_and_every_request_is_accounted_for(fault_server, make_
                 os.kill(os.getpid(), signal.SIGINT)
 
     with fault_server(hanging) as (_, url), pytest.raises(LevelInterrupted) as raised:
-        run_level(
-            make_plan(4, 12, 0), base_url=url, client=client_config, spool_dir=tmp_path, on_event=on_event, workers=2
-        )
+        drive(make_plan(4, 12, 0), url, client_config, tmp_path, on_event, workers=2)
     recording = raised.value.recording
     assert Counter(t.error.kind if t.error else "ok" for t in recording.timelines) == {"ok": 4, "cancelled": 8}
     assert set(finished) == {t.request_id for t in recording.timelines} and set(finished.values()) == {1}
@@ -126,9 +121,7 @@ def test_a_worker_that_is_killed_ends_the_level_and_keeps_what_is_finished(
                 load_workers()[0].kill()
 
     with fault_server(hanging) as (_, url), pytest.raises(LevelBroken, match="status -9") as raised:
-        run_level(
-            make_plan(4, 12, 0), base_url=url, client=client_config, spool_dir=tmp_path, on_event=on_event, workers=2
-        )
+        drive(make_plan(4, 12, 0), url, client_config, tmp_path, on_event, workers=2)
     recording = raised.value.recording
     assert Counter(t.error.kind if t.error else "ok" for t in recording.timelines) == {"ok": 4, "cancelled": 8}
     assert {id for id, path in recording.audio.items() if path.stat().st_size} == {f"c4-{i:04d}" for i in range(4)}

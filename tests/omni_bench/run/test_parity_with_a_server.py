@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from aiohttp import web
+from served import in_a_thread
 
 from omni_bench.accuracy.parity.compare import compare_run_answers
 from omni_bench.load.clients.urls import speech_url
@@ -41,7 +39,6 @@ class CompanyServer:
         self.codes: dict[str, np.ndarray] = {}
         self.spoiled: dict[str, set[str]] = {}
         self.in_flight: set[str] = set()
-        self.base_url = ""
         self._served = 0
 
     async def speech(self, request: web.Request) -> web.StreamResponse:
@@ -84,32 +81,10 @@ class CompanyServer:
         answer = {"request_id": name, "frames": len(codes), "codebooks": CODEBOOKS, "codes": codes.tolist()}
         return web.json_response(answer)
 
-    @contextmanager
-    def running(self) -> Iterator[CompanyServer]:
-        """Serve on a free port of 127.0.0.1."""
-        started, state = threading.Event(), {}
-
-        async def serve() -> None:
-            app = web.Application()
-            path = speech_url("")
-            app.add_routes([web.post(path, self.speech), web.get(path + "/{name}/codes", self.get_codes)])
-            runner = web.AppRunner(app)
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            self.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
-            started.set()
-            await state["stop"].wait()
-            await runner.cleanup()
-
-        thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
-        thread.start()
-        assert started.wait(20)
-        try:
-            yield self
-        finally:
-            state["loop"].call_soon_threadsafe(state["stop"].set)
-            thread.join(20)
+    def application(self) -> web.Application:
+        app, path = web.Application(), speech_url("")
+        app.add_routes([web.post(path, self.speech), web.get(path + "/{name}/codes", self.get_codes)])
+        return app
 
 
 @pytest.fixture
@@ -123,8 +98,7 @@ def measure(config, target, tmp_path):
     config.output.save_audio = "all"
 
     def measure(server: CompanyServer, name: str = "run") -> tuple[dict, Path]:
-        with server.running():
-            target.base_url = server.base_url
+        with in_a_thread(server) as target.base_url:
             document = run(config, tmp_path / name).run
         return document["levels"][0]["parity"], tmp_path / name
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
+from processes import wait_until
 
 from omni_bench.targets import guardian
 from omni_bench.targets.launch import guarded_command
@@ -36,13 +36,6 @@ def guarded(tmp_path):
     yield launch
     for one in made:
         one.stop(0)
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
-import psutil
 import pytest
+from processes import gone, wait_until
 from repository import ROOT
 
 from omni_bench.errors import TargetError
@@ -43,13 +42,6 @@ def launched(fake_environment, tmp_path):
 
 def check(config):
     TARGETS[config.kind].check(RunConfig(target=config))
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def speak(url):
@@ -115,18 +107,16 @@ def test_a_server_is_launched_described_and_stopped(kind, launched, fake_environ
     fake_environment.assert_nothing_runs(at_least=3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_crash_at_start_up_is_told_and_leaves_nothing(kind, launched, fake_environment):
-    target = launched(kind, "stray orphan die:3")
+def test_a_crash_at_start_up_is_told_and_leaves_nothing(launched, fake_environment):
+    target = launched("vllm_omni", "stray orphan die:3")
     with pytest.raises(TargetError, match=r"(?s)ended during start-up: exit code 3.*no kernel image is available"):
         target.start()
     fake_environment.assert_nothing_runs(at_least=3)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_crash_in_the_middle_is_told_and_leaves_nothing(kind, launched, fake_environment):
+def test_a_crash_in_the_middle_is_told_and_leaves_nothing(launched, fake_environment):
     """Before anybody calls stop."""
-    target = launched(kind, "stray orphan die-at:1")
+    target = launched("sglang_omni", "stray orphan die-at:1")
     info = target.start()
     with pytest.raises(OSError):
         speak(info.base_url)
@@ -136,26 +126,17 @@ def test_a_crash_in_the_middle_is_told_and_leaves_nothing(kind, launched, fake_e
     target.stop()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_that_ignores_every_signal_is_ended_with_its_children(kind, launched, fake_environment):
-    target = launched(kind, "stray orphan ignore-term", stop_timeout_s=0.5)
+def test_one_that_ignores_every_signal_is_ended_with_its_children(launched, fake_environment):
+    target = launched("vllm_omni", "stray orphan ignore-term", stop_timeout_s=0.5)
     target.start()
     target.stop()
-    assert [pid for pid in fake_environment.pids if psutil.pid_exists(pid) and _runs(pid)] == []
+    assert [pid for pid in fake_environment.pids if not gone(pid)] == []
     fake_environment.assert_nothing_runs(at_least=3)
 
 
-def _runs(pid):
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_that_is_never_ready_is_ended(kind, launched, fake_environment):
+def test_one_that_is_never_ready_is_ended(launched, fake_environment):
     with pytest.raises(TargetError, match=r"not ready within target\.startup_timeout_s=1\.5"):
-        launched(kind, "stray never-ready", startup_timeout_s=1.5).start()
+        launched("command", "stray never-ready", startup_timeout_s=1.5).start()
     fake_environment.assert_nothing_runs(at_least=2)
 
 
@@ -179,7 +160,7 @@ def test_a_guardian_that_was_killed_leaves_its_mark(launched, fake_environment):
     target.start()
     os.kill(target._process.pid, signal.SIGKILL)
     wait_until(lambda: not target.is_alive())
-    assert [pid for pid in fake_environment.pids if _runs(pid)], "it has no chance to end them itself"
+    assert [pid for pid in fake_environment.pids if not gone(pid)], "it has no chance to end them itself"
     target.stop()
     fake_environment.assert_nothing_runs(at_least=2)
 

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
+from processes import gone
 from repository import HELPERS
 
 from omni_bench.errors import StoreError, TargetError
@@ -44,13 +44,6 @@ def launch(tmp_path: Path):
     yield build
     for server in made:
         server.stop(0)
-
-
-def gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def read_pid(path: Path) -> int:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
@@ -23,7 +20,6 @@ from omni_bench.targets.external import TARGET, ExternalTarget
 from omni_bench.targets.probe import ProbeAnswer, free_port, get
 from omni_bench.targets.process import ServerProcess
 from omni_bench.targets.reference import ReferenceTarget, check_checkpoint, server_command
-from reference_impl.http.server import _listen
 from reference_impl.settings import ServerSettings
 
 FAKE_SERVER = str(HELPERS / "fake_http_server.py")
@@ -118,15 +114,6 @@ def test_a_failed_start_leaves_no_process_and_tells_the_log(fake_reference):
     assert not target.is_alive()
 
 
-def test_a_configured_port_in_use_is_an_error_before_the_launch(fake_reference, running, tmp_path):
-    port, _ = running
-    target = fake_reference(TargetConfig(kind="reference", port=port))
-    with pytest.raises(TargetError, match=f"target.port={port}: already in use"):
-        target.start()
-    assert not (tmp_path / "server.log").exists()
-    target.stop()
-
-
 def test_a_port_taken_after_the_check_is_not_measured(fake_reference, running, monkeypatch):
     """Another server that answers 200 at the configured port while ours fails to bind it."""
     port, _ = running
@@ -166,31 +153,6 @@ def test_the_address_is_read_from_the_log(line, url, monkeypatch, tmp_path):
     (tmp_path / "server.log").write_text(line)
     assert (target._unready() is None) == (url is not None)
     assert asked == ([f"{url}/health"] if url else [])
-
-
-def test_the_real_server_logs_its_address():
-    async def listen():
-        runner = web.AppRunner(web.Application())
-        await runner.setup()
-        await _listen(runner, "127.0.0.1", 0)
-        address = runner.addresses[0]
-        await runner.cleanup()
-        return address
-
-    records = []
-    handler = logging.Handler()
-    handler.emit = records.append
-    logger = logging.getLogger("reference_impl.http.server")
-    logger.addHandler(handler)
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    try:
-        address = asyncio.run(listen())
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-    match = reference_module._ADDRESS.search(f"{records[-1].getMessage()}\n")
-    assert (match[2], int(match[3])) == address
 
 
 @pytest.mark.parametrize("checkpoint", ["bundled", "random", "."])

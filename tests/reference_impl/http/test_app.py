@@ -143,12 +143,6 @@ async def test_equal_client_ids_are_told_apart(start):
     assert len({job.request_id for job in engine.requests}) == 2
 
 
-async def test_a_long_text_goes_the_same_way(start):
-    client, engine = await start()
-    response = await client.post(SPEECH, json={**BODY, "input": "word " * 800, "response_format": "pcm"})
-    assert await response.read() == engine.expected(5)
-
-
 async def test_ignored_fields_are_told_once(start, caplog):
     client, _ = await start()
     for _ in range(3):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import json
@@ -13,9 +12,7 @@ import openai
 import pytest
 from aiohttp import web
 
-from reference_impl.build import build_engine
 from reference_impl.http.app import create_app
-from reference_impl.settings import ServerSettings
 
 
 @pytest.fixture
@@ -70,19 +67,6 @@ async def test_server_sent_events(speech):
     assert events[-1]["type"] == "speech.audio.done" and events[-1]["usage"]["total_tokens"] > 0
 
 
-async def test_everyone_gets_their_own_audio(speech):
-    client, engine = speech
-
-    async def speak(seed: int) -> bytes:
-        extra = {"stream": True, "stream_format": "audio", "seed": seed}
-        async with client.audio.speech.with_streaming_response.create(
-            model="tiny", voice="alba", input="Hello there.", response_format="pcm", extra_body=extra
-        ) as response:
-            return await response.read()
-
-    assert await asyncio.gather(*map(speak, range(16))) == [engine.expected(seed) for seed in range(16)]
-
-
 async def test_models(speech):
     client, _ = speech
     assert [model.id async for model in client.models.list()] == ["tiny"]
@@ -93,30 +77,3 @@ async def test_errors_have_the_shape_the_package_expects(speech):
     with pytest.raises(openai.BadRequestError) as caught:
         await client.audio.speech.create(model="tts-1", voice="alba", input="Hello.")
     assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
-
-
-@pytest.mark.slow
-async def test_the_bundled_voice_streams_to_the_openai_package():
-    """The product itself, no stand-in: chunks arrive one by one and are the whole file's samples."""
-    # where chunks are cut depends on the clock otherwise, and with it the rounding of a sample
-    engine = build_engine(ServerSettings(max_batch=2, device="cpu", deterministic=True))
-    runner = web.AppRunner(create_app(engine))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    port = runner.addresses[0][1]
-    body = {"model": "tiny", "voice": "heart", "input": "Nice to meet you."}
-    try:
-        async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0) as client:
-            async with client.audio.speech.with_streaming_response.create(
-                **body, response_format="pcm", extra_body={"stream": True, "stream_format": "audio", "seed": 5}
-            ) as response:
-                chunks = [chunk async for chunk in response.iter_bytes()]
-            whole = await client.audio.speech.create(**body, response_format="wav", extra_body={"seed": 5})
-    finally:
-        engine.stop()
-        await runner.cleanup()
-    pcm = b"".join(chunks)
-    assert len(chunks) > 2 and len(pcm) % 3840 == 0
-    assert max(memoryview(pcm).cast("h")) > 1000
-    with wave.open(io.BytesIO(whole.content)) as reader:
-        assert reader.readframes(10**7) == pcm

@@ -135,26 +135,6 @@ async def test_sentences_are_spoken_as_they_are_complete(connect):
     assert audio == engine.expected(7)
 
 
-async def test_clauses_are_spoken_as_they_are_complete(connect):
-    socket, engine, _ = await connect()
-    await send(socket, {**CONFIG, "split_granularity": "clause"}, text("Well, one; tw"))
-    for index, said in enumerate(("Well,", "one;")):  # before the input is done
-        start, audio, _ = await receive(socket, "audio.done")
-        assert (start["sentence_text"], start["sentence_index"]) == (said, index)
-        assert audio == engine.expected(5 + index)
-    await send(socket, text("o."), DONE)
-    start, audio, _, end = await receive(socket)
-    assert (start["sentence_text"], end["total_sentences"]) == ("two.", 3)
-
-
-async def test_a_granularity_that_does_not_exist_is_an_error_that_lists_those_that_do(connect):
-    socket, engine, _ = await connect()
-    await send(socket, {**CONFIG, "split_granularity": "word"}, text("Hello."), DONE)
-    error = await error_of(socket)
-    assert "valid: none, sentence, clause" in error["message"] and error["error"]["param"] == "split_granularity"
-    assert engine.requests == []
-
-
 async def test_the_connection_stays_for_more_and_for_another_voice(connect):
     socket, engine, _ = await connect()
     await send(socket, CONFIG, text("One."), DONE, DONE, {**CONFIG, "voice": "bruno"}, text("Two."), DONE)

@@ -4,13 +4,10 @@ import asyncio
 import contextlib
 
 import pytest
+import sent
 from aiohttp import web
 
-from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
-from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.null_server import NullServer, Pace, serving
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=10.0)
@@ -39,30 +36,13 @@ class ScriptedServer(NullServer):
         return await super().stream(request, body)
 
 
-def planned_request(request_id="c1-0000"):
-    return PlannedRequest(
-        request_id=request_id, prompt_id="p0", body={"input": "hi"}, seed=7, warmup=False, scheduled_offset_ns=None
-    )
-
-
 @pytest.fixture
 def send():
     """``await send(port)`` -> (timeline, audio reads) of one request to 127.0.0.1."""
 
-    async def send_one(port, options=OPTIONS, abort=None, payload=b'{"input": "hi"}', kind="openai_speech"):
+    async def send_one(port, options=OPTIONS, payload=b'{"input": "hi"}', **how):
         async with open_session(options) as session:
-            return await FORMS[kind].send(
-                RequestContext(
-                    session,
-                    FORMS[kind].url(f"http://127.0.0.1:{port}"),
-                    planned_request(),
-                    payload,
-                    concurrency=1,
-                    scheduled_ns=1,
-                    options=options,
-                    abort=abort or AbortSwitch(),
-                )
-            )
+            return await sent.send(session, f"http://127.0.0.1:{port}", options, payload=payload, **how)
 
     return send_one
 

@@ -15,16 +15,14 @@ import aiohttp
 import pytest
 from aiohttp import WSServerHandshakeError, web
 from aiohttp.test_utils import TestServer
+from sent import send
 
 from omni_bench.load.clients import exchange
-from omni_bench.load.clients.abort import AbortSwitch
 from omni_bench.load.clients.decoder import WireFailure
-from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.openai_speech_ws import SpeechMessages
 from omni_bench.load.clients.responses import container_of, describe_body, parse_content_type, stated_rate
 from omni_bench.load.clients.session import IDLE_S, WireOptions, open_session
 from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.null_server import serving
 
 OPTIONS = WireOptions(sample_rate_hz=24_000, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=300.0)
@@ -392,20 +390,8 @@ NUMBERS = count()
 
 
 async def speak(port, session, prefix="", kind="openai_speech"):
-    planned = PlannedRequest(f"c1-{next(NUMBERS):04d}", "p", {}, None, False, None)
-    return await FORMS[kind].send(
-        RequestContext(
-            session,
-            f"http://127.0.0.1:{port}{FORMS[kind].path}",
-            planned,
-            b"{}",
-            concurrency=1,
-            scheduled_ns=0,
-            options=OPTIONS,
-            abort=AbortSwitch(),
-            id_prefix=prefix,
-        )
-    )
+    name = f"c1-{next(NUMBERS):04d}"
+    return await send(session, f"http://127.0.0.1:{port}", OPTIONS, kind=kind, request_id=name, id_prefix=prefix)
 
 
 async def test_the_id_on_the_wire_is_not_the_stored_one(scripted_server):

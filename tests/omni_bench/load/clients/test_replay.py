@@ -164,14 +164,6 @@ def test_a_recording_byte_by_byte_and_chunk_by_chunk(name):
     check(recording, *ends)
 
 
-@given(st.data())
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recording_in_any_pieces(name, data):
-    recording = RECORDINGS[name]
-    cuts = data.draw(st.lists(st.integers(0, len(recording.body)), max_size=40))
-    check(recording, *sorted(cuts))
-
-
 @pytest.mark.parametrize("name", [name for name in NAMES if EXPECTED["forms"][name]["error"] is None])
 def test_a_recording_that_is_cut_short_never_passes_for_whole(name):
     """All forms but bare samples, whose end only the transport knows, say themselves when they are over."""

@@ -6,12 +6,9 @@ import time
 
 import aiohttp
 import pytest
+from sent import send
 
-from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session, warm_pool
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.null_server import Pace, null_server_process, serving
 
 
@@ -25,19 +22,7 @@ async def test_the_load_uses_the_connections_that_were_opened(scripted_server, o
         assert len(opened) == n
 
         async def one(number):
-            planned = PlannedRequest(f"r{number}", "p", {}, None, False, None)
-            return await FORM.send(
-                RequestContext(
-                    session,
-                    f"{base}/v1/audio/speech",
-                    planned,
-                    b"{}",
-                    concurrency=n,
-                    scheduled_ns=0,
-                    options=options,
-                    abort=AbortSwitch(),
-                )
-            )
+            return await send(session, base, options, request_id=f"r{number}", concurrency=n)
 
         results = await asyncio.gather(*(one(number) for number in range(n)))
     assert all(timeline.ok for timeline, _ in results)
@@ -49,18 +34,7 @@ async def test_a_request_starts_when_it_is_written(options):
     with null_server_process(Pace(first_ms=5, chunk_ms=20, chunks=1)) as (_, base):
         async with open_session(options) as session:
             await warm_pool(session, f"{base}/health", 1)
-            planned = PlannedRequest("r", "p", {}, None, False, None)
-            context = RequestContext(
-                session,
-                f"{base}/v1/audio/speech",
-                planned,
-                b"{}",
-                concurrency=1,
-                scheduled_ns=0,
-                options=options,
-                abort=AbortSwitch(),
-            )
-            asked = asyncio.ensure_future(FORM.send(context))
+            asked = asyncio.ensure_future(send(session, base, options, request_id="r"))
             asyncio.get_running_loop().call_soon(time.sleep, 0.3)
             timeline, _ = await asked
             async with session.get(f"{base}/sent") as response:
@@ -83,13 +57,7 @@ async def test_a_server_that_is_not_there_opens_nothing_and_raises_nothing(optio
 async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
     server = scripted_server()
     async with serving(server) as port, open_session(options, api_key="secret") as session:
-        planned = PlannedRequest("r", "p", {}, None, False, None)
-        url = f"http://127.0.0.1:{port}/v1/audio/speech"
-        await FORM.send(
-            RequestContext(
-                session, url, planned, b"{}", concurrency=1, scheduled_ns=0, options=options, abort=AbortSwitch()
-            )
-        )
+        await send(session, f"http://127.0.0.1:{port}", options)
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 

@@ -7,12 +7,10 @@ import zlib
 import numpy as np
 import pytest
 from aiohttp import web
+from sent import send
 
 from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import WireOptions, open_session
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
 from omni_bench.targets.chaos_proxy.proxy import serving as serving_proxy
@@ -20,7 +18,6 @@ from omni_bench.targets.null_server import NullServer, Pace, serving
 
 RATE_HZ = 24_000
 CHUNKS = (960, 7680, 7680, 3840)  # bytes of each HTTP chunk: 0.42 s in all
-TEXT = "Hi, you."
 OPTIONS = WireOptions(
     sample_rate_hz=RATE_HZ, request_timeout_s=20.0, connect_timeout_s=5.0, max_audio_s=10.0, stall_timeout_s=10.0
 )
@@ -95,12 +92,6 @@ class Upstream(NullServer):
         return web.json_response(seen, status=418, reason="Short and stout", headers=headers)
 
 
-def planned(request_id):
-    return PlannedRequest(
-        request_id=request_id, prompt_id="p0", body={"input": TEXT}, seed=7, warmup=False, scheduled_offset_ns=None
-    )
-
-
 class Bench:
     """A proxy before an upstream server, and the client of the harness before the proxy."""
 
@@ -114,18 +105,9 @@ class Bench:
         async with contextlib.AsyncExitStack() as stack:
             if session is None:
                 session = await stack.enter_async_context(open_session(options))
-            timeline, reads = await FORM.send(
-                RequestContext(
-                    session,
-                    f"{self.base_url}/v1/audio/speech",
-                    planned(request_id),
-                    b'{"input": "Hi, you."}',
-                    concurrency=1,
-                    scheduled_ns=1,
-                    options=options,
-                    abort=abort or AbortSwitch(),
-                )
-            )
+            body = b'{"input": "Hi, you."}'
+            how = {"request_id": request_id, "payload": body, "abort": abort or AbortSwitch()}
+            timeline, reads = await send(session, self.base_url, options, **how)
         return timeline, b"".join(reads)
 
 

@@ -10,12 +10,9 @@ import sys
 import time
 
 import pytest
+from sent import send
 
-from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import RequestContext
-from omni_bench.load.clients.openai_speech import FORM
 from omni_bench.load.clients.session import open_session
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.subprocesses import module_command
 from omni_bench.targets.chaos_proxy.__main__ import CRASHED, main
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
@@ -46,26 +43,20 @@ def start():
 
 
 async def test_a_crash_is_the_end_of_the_process(start, make_upstream, options):
-    async def ask(session, url, name):
-        planned = PlannedRequest(name, "p0", {}, None, False, None)
-        return await FORM.send(
-            RequestContext(
-                session, url, planned, b"{}", concurrency=3, scheduled_ns=1, options=options, abort=AbortSwitch()
-            )
-        )
-
     upstream = make_upstream()
     upstream.gate.clear()  # streams stand still after two chunks
     async with serving(upstream) as port, open_session(options) as session:
         where = ("--upstream", f"http://127.0.0.1:{port}", "--chaos", "crash_at_c3")
         process, base_url, said = await asyncio.to_thread(start, *where)
         assert "FAULT INJECTED at the wire: crash_at_c3" in said
-        url = f"{base_url}/v1/audio/speech"
-        answers = await asyncio.gather(*(ask(session, url, f"c3-{number}") for number in range(3)))
+        how = {"concurrency": 3}
+        answers = await asyncio.gather(
+            *(send(session, base_url, options, request_id=f"c3-{number}", **how) for number in range(3))
+        )
         assert [timeline.error.kind for timeline, _ in answers] == ["disconnected"] * 3
         assert [timeline.request_id for timeline, _ in answers] == ["c3-0", "c3-1", "c3-2"]
         assert await asyncio.to_thread(process.wait, 20) == CRASHED
-        after, _ = await ask(session, url, "c3-3")
+        after, _ = await send(session, base_url, options, request_id="c3-3", **how)
         assert after.error is not None and after.error.kind == "connect"
         assert get(f"{base_url}/health", 2.0).status is None
 

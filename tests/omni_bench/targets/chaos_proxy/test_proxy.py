@@ -10,19 +10,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults
 from omni_bench.load.clients.abort import AbortReason, AbortSwitch
-from omni_bench.load.clients.session import open_session
-from omni_bench.metrics.request import request_metrics
 from omni_bench.records.timeline import RequestError
-from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, SOME_CHUNKS, WIRE_FAULTS
+from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy, serving
 from omni_bench.targets.probe import free_port, get
-
-
-def faults_of(timeline, audio):
-    """What a run makes of an answer, as omni_bench.run.measure does."""
-    return audio_faults(audio, timeline.sample_rate_hz, "Hi, you.", "en") + delivery_faults(timeline)
 
 
 async def until(condition):
@@ -39,40 +31,6 @@ async def post(at, **how):
     """(status, body) of a speech request that is not the harness's."""
     async with aiohttp.ClientSession() as session, session.post(f"{at.base_url}/v1/audio/speech", **how) as answer:
         return answer.status, await answer.read()
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind", "message", "audio_chunks"),
-    [
-        ("http_500", "http_status", r"HTTP 500: injected fault: http_500", 0),
-        ("in_band_error", "in_band_error", r"HTTP 200, then an error in the stream: injected fault", SOME_CHUNKS),
-        ("cut", "disconnected", r"no clean end of the stream", SOME_CHUNKS),
-    ],
-)
-async def test_faults_that_are_errors(bench, speech, caplog, options, fault, kind, message, audio_chunks):
-    async with bench(fault) as at, open_session(options) as session:
-        timeline, audio = await at.ask("c1-0000", session=session)
-        assert timeline.request_id == "c1-0000"
-        assert timeline.error is not None and timeline.error.kind == kind
-        assert message in timeline.error.message or timeline.error.message.startswith(message)
-        assert audio.startswith(b"".join(speech.chunks("c1-0000")[:audio_chunks]))
-        assert kind in WIRE_FAULTS[fault].detectors
-        assert request_metrics(timeline, audio)["rtf"] is None, "no figure comes of it"
-        # every second request is hit; the one between, on whatever connection, is whole
-        between, whole = await at.ask("c1-0001", session=session)
-        assert between.ok and whole == speech("c1-0001") and faults_of(between, whole) == ()
-        again, _ = await at.ask("c1-0002", session=session)
-        assert again.error is not None and again.error.kind == kind
-    assert hit_ids(caplog) == ["c1-0000", "c1-0002"]
-
-
-async def test_a_stall_ends_at_the_clients_patience(bench, speech, options):
-    async with bench("stall") as at:
-        timeline, audio = await at.ask(options=replace(options, stall_timeout_s=1.0))
-        assert timeline.error is not None and timeline.error.kind == "timeout"
-        assert "client.stall_timeout_s=1 s after 8640 B" in timeline.error.message
-        assert audio == b"".join(speech.chunks("c1-0000")[:SOME_CHUNKS])
-        await until(lambda: at.upstream.in_flight == 0)
 
 
 async def test_a_stall_ends_at_the_deadline_of_the_request(bench, options):
@@ -97,44 +55,6 @@ async def test_an_abort_during_a_stall_keeps_its_own_name(bench):
         assert timeline.error == gone
 
 
-async def test_silence_and_odd_bytes_and_drip_are_invalid_by_name(bench, speech):
-    expected = {"silence_on_200": "silent", "odd_bytes": "odd_bytes", "slow_drip": "slow_drip"}
-    for fault, reason in expected.items():
-        async with bench(fault) as at:
-            timeline, audio = await at.ask()
-            assert timeline.ok and timeline.request_id == "c1-0000"
-            assert faults_of(timeline, audio) == (reason,)
-            assert WIRE_FAULTS[fault].detectors == (reason,)
-            if fault == "silence_on_200":
-                assert audio == bytes(len(speech("c1-0000")))
-            elif fault == "odd_bytes":
-                assert audio[:-1] == speech("c1-0000")
-            else:
-                assert audio == speech("c1-0000")
-                assert timeline.chunk_bytes[:DRIP_BYTES] == (1,) * DRIP_BYTES
-                assert max(timeline.chunk_bytes[DRIP_BYTES:]) > 1000
-
-
-async def test_a_header_ahead_of_the_audio_is_refused_and_not_timed_as_audio(bench, speech):
-    async with bench("header_first") as at:
-        for request_id in ("c1-0000", "c1-0001"):
-            timeline, audio = await at.ask(request_id)
-            assert timeline.error is not None and timeline.error.kind == "content_type"
-            assert "WAV header" in timeline.error.message
-            assert audio == speech(request_id), "what is kept to be heard is the samples"
-            assert timeline.first_audio_ns > timeline.first_byte_ns
-
-
-async def test_dropped_and_repeated_chunks(bench, speech):
-    first, second, *rest = speech.chunks("c1-0000")
-    async with bench("drop_chunk") as at:
-        timeline, audio = await at.ask()
-        assert timeline.ok and audio == first + b"".join(rest)
-    async with bench("duplicate_chunk") as at:
-        timeline, audio = await at.ask()
-        assert timeline.ok and audio == first + second + second + b"".join(rest)
-
-
 async def test_a_stream_of_one_chunk(bench, make_upstream):
     """Nothing to drop; but what is to break still breaks."""
     blob = b"\x10\x20" * 12_000
@@ -154,58 +74,6 @@ async def test_a_stream_of_one_chunk(bench, make_upstream):
             timeline, audio = await at.ask()
             assert (timeline.error.kind if timeline.error else None) == kind, fault
             assert kind is not None or audio == blob
-
-
-async def test_two_requests_get_each_others_audio(bench, speech, caplog):
-    async with bench("swap_streams") as at:
-        at.upstream.gate.clear()
-        asking = [asyncio.create_task(at.ask(name)) for name in ("c2-0000", "c2-0001")]
-        await until(lambda: any("each other" in record.getMessage() for record in caplog.records))
-        at.upstream.gate.set()
-        (one, audio_one), (two, audio_two) = await asyncio.gather(*asking)
-        assert one.ok and two.ok
-        zero, other = speech("c2-0000"), speech("c2-0001")
-        head = len(speech.chunks("c2-0000")[0])
-        assert audio_one[:head] == zero[:head] and audio_two[:head] == other[:head]
-        tail = -sum(len(chunk) for chunk in speech.chunks("c2-0000")[2:])
-        assert audio_one[tail:] == other[tail:] and audio_two[tail:] == zero[tail:]
-        assert sorted(audio_one + audio_two) == sorted(zero + other), "no byte is lost or made up"
-        swapped = next(record for record in caplog.records if "each other" in record.getMessage())
-        assert set(swapped.args) == {"c2-0000", "c2-0001"}
-        alone, audio = await at.ask("c1-0000")
-        assert alone.ok and audio == speech("c1-0000"), "without a partner it passes unchanged"
-
-
-async def test_whoever_is_left_of_a_swapped_pair_gets_an_answer(bench, speech, caplog):
-    async with bench("swap_streams") as at:
-        at.upstream.gate.clear()
-        abort, gone = AbortSwitch(), RequestError("cancelled", "interrupted")
-        leaving = asyncio.create_task(at.ask("c2-0000", abort=abort))
-        staying = asyncio.create_task(at.ask("c2-0001"))
-        await until(lambda: any("each other" in record.getMessage() for record in caplog.records))
-        abort.trip(AbortReason(gone, gone))
-        assert (await leaving)[0].error == gone
-        await until(lambda: at.upstream.cancelled == ["c2-0000"])
-        at.upstream.gate.set()
-        timeline, audio = await staying
-        own = speech("c2-0001")
-        assert timeline.ok and audio.endswith(own[-CHUNK_TAIL:])
-
-
-CHUNK_TAIL = 7680 + 3840
-
-
-async def test_the_third_request_in_flight_is_the_end(bench, speech):
-    async with bench("crash_at_c3") as at:
-        at.upstream.gate.clear()
-        asking = [asyncio.create_task(at.ask(f"c2-{number}")) for number in range(2)]
-        await until(lambda: at.upstream.in_flight == 2)
-        assert at.crashes == []
-        asking.append(asyncio.create_task(at.ask("c3-0")))
-        await until(lambda: at.crashes)
-        at.upstream.gate.set()
-        await asyncio.gather(*asking)
-        assert at.crashes == [2], "called while the first two are still being served"
 
 
 async def test_one_after_another_never_crash(bench, speech):

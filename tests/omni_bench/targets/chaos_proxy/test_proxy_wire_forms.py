@@ -12,15 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from aiohttp import web
+from sent import send
 
 from omni_bench.accuracy.parity.pcm import compare_pcm
 from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults
 from omni_bench.accuracy.signal.repeats import self_matches
-from omni_bench.load.clients.abort import AbortSwitch
-from omni_bench.load.clients.exchange import RequestContext
 from omni_bench.load.clients.session import WireOptions, open_session
-from omni_bench.load.clients.wire_forms import FORMS
-from omni_bench.records.plan import PlannedRequest
 from omni_bench.targets.chaos_proxy import catalogue
 from omni_bench.targets.chaos_proxy.catalogue import DRIP_BYTES, WIRE_FAULTS, faults_of
 from omni_bench.targets.chaos_proxy.proxy import ChaosProxy
@@ -208,21 +205,11 @@ class Bench:
 
     async def ask(self, request_id="c1-0000", options=OPTIONS):
         """(timeline, audio) of one request."""
-        form = FORMS[self.form]
-        planned = PlannedRequest(request_id, "p0", {}, seed=7, warmup=False, scheduled_offset_ns=None)
         payload = b'{"type": "input.done"}' if self.form == "openai_speech_ws" else b"{}"
         async with open_session(options) as session:
-            context = RequestContext(
-                session,
-                form.url(self.base_url),
-                planned,
-                payload,
-                concurrency=1,
-                scheduled_ns=1,
-                options=options,
-                abort=AbortSwitch(),
+            timeline, reads = await send(
+                session, self.base_url, options, kind=self.form, request_id=request_id, payload=payload
             )
-            timeline, reads = await form.send(context)
         assert timeline.request_id == request_id
         return timeline, b"".join(reads)
 
