@@ -169,6 +169,20 @@ def loud_position(speech: Speech, length: int, rng: np.random.Generator) -> int:
     return int(rng.choice(starts[rms >= active * 10**-0.5]))
 
 
+def quiet_added(speech: Speech, where: str, seconds: float, dbfs: float | None, rng: np.random.Generator) -> Speech:
+    """Digital silence (``dbfs`` None) or white noise before, inside (in the quietest 50 ms of the middle) or after."""
+    rate_hz, samples = speech.sample_rate_hz, speech.samples
+    level = 0.0 if dbfs is None else FULL_SCALE * 10 ** (dbfs / 20)
+    added = np.round(rng.normal(size=round(seconds * rate_hz)) * level).astype("<i2")
+    window = rate_hz // 20
+    middle = samples[len(samples) // 4 : 3 * len(samples) // 4].astype(float)
+    power = np.square(middle[: len(middle) // window * window].reshape(-1, window)).mean(axis=1)
+    quietest = len(samples) // 4 + int(power.argmin()) * window + window // 2
+    at = {"before": 0, "inside": quietest, "after": len(samples)}[where]
+    edges = [edge if edge <= at else edge + len(added) for edge in speech.edges]
+    return Speech(speech.name, np.insert(samples, at, added), tuple(edges), speech.text, rate_hz)
+
+
 def tightly_trimmed(speech: Speech, other: Speech, rng: np.random.Generator) -> Speech:
     """Harmless: 20 ms frames 30 dB below the speech are cut off at both ends."""
     start, end = _sounding(speech)

@@ -19,9 +19,12 @@ import omni_bench
 from benchmarks.audio_checks import corruptions
 from benchmarks.audio_checks.corruptions import FULL_SCALE, Corruption, Speech
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
+from omni_bench.accuracy.signal.audio_faults import audio_faults
 from omni_bench.accuracy.signal.checks import ExpectedVoices, level_findings, reference_traits, signal_findings
+from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet, quiet_of
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level_audio, wrong_rate
 from omni_bench.accuracy.signal.shared_audio import ResponseClip, find_shared_audio
+from omni_bench.accuracy.signal.speech_level import active_rms
 from omni_bench.accuracy.signal.voice_traits import VoiceTraits, typical_shape
 from omni_bench.metrics.pace import ExpectedPace, language_pace, level_pace, references_pace
 from omni_bench.records.invalid_reason import Code
@@ -54,6 +57,13 @@ NOT_CLAIMED: dict[str, Corruption] = {
     "white noise, 20 dB SNR": corruptions.white_noise(20),
     "80 ms missing in one answer": corruptions.cut_frame,
 }
+DAMAGED = ("too_fast", "cut_tail", "lost_samples", "other_voice")  # of the proxy, (a) to (d)
+QUIET: dict[str, tuple[str, float, float | None]] = {
+    f"{seconds:g} s of {kind} {where}": (where, seconds, dbfs)
+    for where in ("before", "inside", "after")
+    for kind, dbfs in (("silence", None), ("hiss", -60.0))
+    for seconds in (0.3, 0.5, 0.7, 1.0, 2.0)
+}
 HARMLESS: dict[str, Corruption] = {
     "trimmed tightly": corruptions.tightly_trimmed,
     "two sentences joined": corruptions.joined,
@@ -80,12 +90,24 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Quieted:
+    """What silence or hiss does: ``dead_air`` of ``answers``, and of ``levels`` how many are invalid with it in
+    ``every`` answer, and in ``some`` (one of eight): an answer of theirs is dead air, or all have long pauses."""
+
+    dead_air: int
+    answers: int
+    every: int
+    some: int
+    levels: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """Of one voice. ``faults``: of each clean clip; ``not_held``: levels in which a check claims nothing.
 
-    ``levels``: judged clean (""), and by damage. ``found``: of ``tried`` clips, by corruption; ``alarms`` by what is
-    harmless: names, and codes of the level. ``pieces``: who is named, by length. ``typical``: medians of pitch (Hz),
-    pace and shape, of a level and of recordings.
+    ``quiet``: by what was added, clean (""). ``levels``: judged clean (""), and by damage. ``found``: of ``tried``
+    clips, by corruption; ``alarms`` by what is harmless: names, and codes of the level. ``pieces``: who is named, by
+    length. ``typical``: medians of pitch (Hz), pace and shape, of a level and of recordings.
     """
 
     rate_hz: int
@@ -99,6 +121,7 @@ class Outcome:
     other_names: Mapping[str, Mapping[str, int]]
     alarms: Mapping[str, Mapping[str, int]]
     pieces: Mapping[str, Mapping[str, int]]
+    quiet: Mapping[str, Quieted]
     typical: tuple[float, float, tuple[float, ...]]
     typical_reference: tuple[float, float, tuple[float, ...]]
 
@@ -112,7 +135,8 @@ def measured(label: str, speeches: Sequence[Speech], kept: Path, seed: int) -> O
         known.update(_code(source).encode())
     if kept.exists() and (stored := json.loads(kept.read_text(encoding="utf-8")))["key"] == known.hexdigest():
         levels = {name: tuple(Judged(**one) for one in judged) for name, judged in stored["levels"].items()}
-        return Outcome(**{**{name: value for name, value in stored.items() if name != "key"}, "levels": levels})
+        quiet = {name: Quieted(**one) for name, one in stored["quiet"].items()}
+        return Outcome(**{name: stored[name] for name in stored if name != "key"} | {"levels": levels, "quiet": quiet})
     outcome = measure(speeches, np.random.default_rng([seed, zlib.crc32(label.encode())]))
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"key": known.hexdigest(), **asdict(outcome)}), encoding="utf-8")
@@ -139,7 +163,7 @@ def measure(speeches: Sequence[Speech], rng: np.random.Generator) -> Outcome:
     """Everything, of one voice."""
     groups = [speeches[start : start + LEVEL] for start in range(0, len(speeches), LEVEL)]
     whole = [group for group in groups if len(group) == LEVEL] or groups[:1]
-    faults, not_held, levels = [], Counter(), {name: [] for name in ("", *DAMAGES)}
+    faults, not_held, levels = [], Counter(), {name: [] for name in ("", *DAMAGED)}
     for number, group in enumerate(groups):
         recordings = _recordings(groups[number - 1][:REFERENCES])
         found, audio = judge(group, recordings)
@@ -147,7 +171,7 @@ def measure(speeches: Sequence[Speech], rng: np.random.Generator) -> Outcome:
         not_held.update(audio.not_held.keys())
         if group in whole:
             levels[""].append(_judged(audio, _recordings(group, None), recordings, group[0].sample_rate_hz))
-            for name in DAMAGES:
+            for name in DAMAGED:
                 levels[name].append(damaged_level(name, group, recordings))
     first = whole[0]
     void = judge(first, ())[1].not_held
@@ -171,9 +195,45 @@ def measure(speeches: Sequence[Speech], rng: np.random.Generator) -> Outcome:
         other_names=names,
         alarms={name: _harmless(corrupt_all(first, one, rng), void) for name, one in HARMLESS.items()},
         pieces=pieces,
+        quiet=quieted(whole, rng),
         typical=_typical(_recordings(first)),
         typical_reference=_typical(_recordings(groups[-1][:REFERENCES])),
     )
+
+
+def quieted(groups: Sequence[Sequence[Speech]], rng: np.random.Generator) -> dict[str, Quieted]:
+    """Clean levels, and those with each kind of quiet added."""
+    clean = [[_quiet(speech) for speech in group] for group in groups]
+    found = {"": _quieted(clean, clean)}
+    for name, (where, seconds, dbfs) in QUIET.items():
+        added = [
+            [_quiet(corruptions.quiet_added(speech, where, seconds, dbfs, rng)) for speech in group] for group in groups
+        ]
+        found[name] = _quieted(added, clean)
+    return found
+
+
+def _quiet(speech: Speech) -> tuple[Quiet, str, bool]:
+    """With the text, and whether the answer alone is called dead air."""
+    values = speech.samples.astype(np.float32) / FULL_SCALE
+    quiet = quiet_of(values, active_rms(values, speech.sample_rate_hz), speech.sample_rate_hz)
+    dead = quiet.is_dead_air or "dead_air" in audio_faults(speech.samples, speech.sample_rate_hz, None, "en")
+    return quiet, speech.text, dead
+
+
+def _quieted(
+    added: Sequence[Sequence[tuple[Quiet, str, bool]]], clean: Sequence[Sequence[tuple[Quiet, str, bool]]]
+) -> Quieted:
+    mixed = [
+        [one if number % ONE_IN == 0 else other for number, (one, other) in enumerate(zip(*pair, strict=True))]
+        for pair in zip(added, clean, strict=True)
+    ]
+    every, some = (
+        sum(any(dead for *_, dead in level) or level_quiet([one[:2] for one in level]).is_proven for level in levels)
+        for levels in (added, mixed)
+    )
+    answers = [dead for level in added for *_, dead in level]
+    return Quieted(sum(answers), len(answers), every, some, len(added))
 
 
 def judge(speeches: Sequence[Speech], references: Sequence[ClipTraits]) -> tuple[list[tuple[str, ...]], LevelAudio]:
@@ -225,7 +285,7 @@ def _judged(
         if _in_doubt(clips, expected, rate_hz):
             codes.append(f"{Code.RATE_IN_DOUBT} by the {source}")
     named = {name for found in audio.suspects.values() for name in found}
-    p = {"cut_off": audio.cut_p, "spliced": audio.splice_p, "other_voice": audio.other_p}
+    p = {"cut_off": audio.cut_p, "spliced": audio.splice_p, "other_voice": audio.other_p, "long_pauses": audio.pause_p}
     return Judged(tuple(codes), p, audio.cut / audio.answers, len(hit), len(named & set(hit)), len(named - set(hit)))
 
 

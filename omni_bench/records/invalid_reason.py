@@ -86,8 +86,9 @@ class Code(StrEnum):
     LONG_PAUSES = (
         "long_pauses",
         Blame.SERVER,
-        "{pausing} of {answers} answers pause for longer than their texts ask for, such as {example} (p = {p:.1g}); "
-        "{quiet:.0%} of the audio is no speech: RTF and audio/s make no claim",
+        "{pausing} of {answers} answers have longer silence than their texts ask for, such as {example} (before the "
+        "speech {before}, within {within}, after it {after}; p = {p:.1g}); {quiet:.0%} of the audio is no speech: "
+        "RTF, audio/s and, with silence first, TTFP make no claim",
         _AUDIO,
     )
     WRONG_RATE = (

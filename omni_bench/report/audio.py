@@ -43,6 +43,7 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
             fixed(audio["f0_hz"], 0),
             *counts,
             probability(audio["splice_p"]),
+            " / ".join(fixed(audio.get(name), 2) for name in ("before_s", "after_s")),
             quiet,
             factors,
         ]
@@ -53,6 +54,7 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
         "stop at full level (p)",
         "other voice (p)",
         "splices (p)",
+        "silence before / after (s)",
         "no speech",
         "made at",
     )
@@ -60,7 +62,8 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
         "All answers of a level taken together. Stop at full level: answers that are cut off in the middle of speech. "
         "Other voice: answers in another voice than the rest. Splices: places where samples are missing, of which p "
         "alone is given. p: how often sound speech looks at least as bad by chance, n/a if it was not tested; a level "
-        "is invalid at one in a million. No speech: share of the audio at the ends of an answer and in its pauses "
+        "is invalid at one in a million. Silence before and after the speech: medians; TTFP ends before the first, and "
+        "TTFA (in All figures) after it. No speech: share of the audio at the ends of an answer and in its pauses "
         "(median), which RTF and audio/s take for output; voices that pad their answers have up to 40 %. Made at: "
         "another sample rate, if pitch, formants and pace against the "
         "reference recordings agree on one; n/a if they do not."

@@ -150,7 +150,8 @@ def _accuracy(
 def _audio(audio: LevelAudio | None) -> dict[str, Any] | None:
     if audio is None:
         return None
-    return {**asdict(audio), "suspects": {name: list(ids) for name, ids in audio.suspects.items()}}
+    suspects = {name: list(ids) for name, ids in audio.suspects.items()}
+    return {**asdict(audio), "pausing_at": list(audio.pausing_at), "suspects": suspects}
 
 
 def _client(lag: LoopLag | None, first: Summary | None, budget_ms: float | None) -> dict[str, Any] | None:

@@ -16,7 +16,8 @@ from typing import Any
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.cross_talk.null import SIGNIFICANT
 from omni_bench.accuracy.parity.verdict import TRANSCRIPT, LevelParity
-from omni_bench.accuracy.signal.level_audio import LEVEL_P, LevelAudio
+from omni_bench.accuracy.signal.level_audio import LevelAudio
+from omni_bench.accuracy.signal.level_p import LEVEL_P
 from omni_bench.accuracy.wer import CorpusScore
 from omni_bench.accuracy.written.normalise import counts_characters
 from omni_bench.errors import (
@@ -125,7 +126,9 @@ def audio_reasons(audio: LevelAudio | None, rate_hz: int | None) -> Iterator[Inv
     if audio.others:
         yield invalid(Code.OTHER_VOICE, others=audio.others, **of, example=first["other_voice"], p=audio.other_p)
     if audio.pause_p is not None and audio.pause_p <= LEVEL_P:
-        figures = {"pausing": audio.pausing, "quiet": audio.quiet_share, "p": audio.pause_p}
+        before, within, after = audio.pausing_at
+        figures = {"pausing": audio.pausing, "before": before, "within": within, "after": after}
+        figures |= {"quiet": audio.quiet_share, "p": audio.pause_p}
         yield invalid(Code.LONG_PAUSES, **of, example=first["long_pauses"], **figures)
     if audio.wrong_rate is not None:
         yield invalid(Code.WRONG_RATE, rate_hz=rate_hz, **asdict(audio.wrong_rate))

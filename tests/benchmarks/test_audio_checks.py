@@ -40,7 +40,9 @@ def test_a_synthesizer_that_is_not_here_is_named(tmp_path, monkeypatch):
 
 
 def test_figures_are_kept_until_the_clips_change(tmp_path, monkeypatch):
-    one = measure.Outcome(24_000, 1, [1], [["clicks"]], {}, {"": ()}, 1, {}, {}, {}, {}, [1.0, 1.0, []], [1.0, 1.0, []])
+    one = measure.Outcome(
+        24_000, 1, [1], [["clicks"]], {}, {"": ()}, 1, {}, {}, {}, {}, {}, [1.0, 1.0, []], [1.0, 1.0, []]
+    )
     calls = []
     monkeypatch.setattr(measure, "measure", lambda *_: calls.append(1) or one)
     clip = Speech("a", np.ones(9, "<i2"), (), "text")

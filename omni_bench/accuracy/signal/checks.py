@@ -216,14 +216,13 @@ def clip_traits(
     A tone has neither an end that could come too early nor splices.
     """
     steady = is_steady(samples, sample_rate_hz)
-    quiet = quiet_of(samples, active, sample_rate_hz)
     return ClipTraits(
         voice_traits(samples, active, sample_rate_hz),
         pace(text, speech_s(samples, sample_rate_hz)),
         None if steady else end_level_db(samples, active, sample_rate_hz, END_S),
         splice_p(roughest_places(samples, active, sample_rate_hz)) if splices and not steady else None,
-        None if steady else quiet.is_long_for(text),
-        None if steady else quiet.share,
+        None if steady else quiet_of(samples, active, sample_rate_hz),
+        text,
     )
 
 

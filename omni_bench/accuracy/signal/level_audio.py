@@ -1,4 +1,4 @@
-"""What no answer shows alone but all of a level do together: cut ends, splices, pauses, other voices, a wrong rate.
+"""What no answer shows alone but all of a level do together: cut ends, splices, silence, other voices, a wrong rate.
 
 Each statistic has a null hypothesis under which its p-value is exact or an upper bound, whatever the voice: a level is
 blamed at p ≤ 1e-6 (:data:`LEVEL_P`). With four such tests a level, that is one false alarm in 250,000 levels if
@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omni_bench.accuracy.signal.dead_air import PAUSING_SHARE
+from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet
+from omni_bench.accuracy.signal.level_p import LEVEL_P, at_least_p
 from omni_bench.accuracy.signal.splices import level_splice_p
 from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shift_octaves, typical_shape
 from omni_bench.metrics.pace import USUAL_RATES_HZ
-
-LEVEL_P = 1e-6
 
 CUT_DB = -15.0
 CUT_SHARE = 0.10
@@ -48,16 +47,16 @@ class ClipTraits:
     """One answer, or a reference recording (that has no end and no ``splice_p`` to judge).
 
     ``end_db``: level of its last 20 ms against its speech. ``splice_p``: of
-    :func:`omni_bench.accuracy.signal.splices.splice_p`. ``letters_per_s``: None for short texts. ``long_pause``,
-    ``quiet_share``: of :class:`omni_bench.accuracy.signal.dead_air.Quiet`.
+    :func:`omni_bench.accuracy.signal.splices.splice_p`. ``letters_per_s``: None for short texts. ``quiet``: where
+    nobody speaks; None for a tone. ``text``: what it says.
     """
 
     voice: VoiceTraits
     letters_per_s: float | None
     end_db: float | None = None
     splice_p: float | None = None
-    long_pause: bool | None = None
-    quiet_share: float | None = None
+    quiet: Quiet | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,10 @@ class LevelAudio:
     """The figures of a level of ``answers`` that could be measured. p-values are None where nothing was tested.
 
     ``cut``: answers that stop at full level. ``others``: answers in another voice (0 unless ``other_p`` is below the
-    limit). ``pausing``: answers that pause for longer than their text asks for; ``quiet_share``: of their audio, the
-    median. ``suspects``: request ids by proven finding. ``not_held``: checks of single answers that claim nothing
-    here, and how many answers show that the voice itself does what they look for.
+    limit). ``pausing``: answers in which nobody speaks for too long, ``pausing_at``: how many before the speech, within
+    and after it. ``before_s``, ``after_s``: the silence at their ends, ``quiet_share``: that and the pauses, of their
+    audio (medians). ``suspects``: request ids by proven finding. ``not_held``: checks of single answers that claim
+    nothing here, and how many answers show that the voice itself does what they look for.
     """
 
     answers: int = 0
@@ -89,7 +89,10 @@ class LevelAudio:
     others: int = 0
     other_p: float | None = None
     pausing: int = 0
+    pausing_at: tuple[int, int, int] = (0, 0, 0)
     pause_p: float | None = None
+    before_s: float | None = None
+    after_s: float | None = None
     quiet_share: float | None = None
     wrong_rate: WrongRate | None = None
     suspects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -118,10 +121,11 @@ def level_audio(
     cut_p = at_least_p(len(cut), len(clips), CUT_SHARE)
     judged = {name: clip.splice_p for name, clip in clips.items() if clip.splice_p is not None}
     splice_p = level_splice_p(sorted(set(judged.values()))) if judged else None  # equal samples count once
-    rested = {name: clip for name, clip in clips.items() if clip.long_pause is not None}
-    pausing = tuple(name for name, clip in rested.items() if clip.long_pause)
-    pause_p = at_least_p(len(pausing), len(rested), PAUSING_SHARE) if rested else None
-    quiet = [clip.quiet_share for clip in rested.values() if clip.quiet_share is not None]
+    rested = {name: clip for name, clip in clips.items() if clip.quiet is not None}
+    pauses = level_quiet([(clip.quiet, clip.text) for clip in rested.values()])
+    pausing = tuple(name for number, name in enumerate(rested) if number in pauses.long)
+    ends = [(one.before_s, one.after_s, one.share) for one in (clip.quiet for clip in rested.values())]
+    before_s, after_s, share = np.median(ends, axis=0).tolist() if ends else (None, None, None)
     other_p, others = other_voices(clips, own_references) if one_voice else (None, ())
     spliced = splice_p is not None and splice_p <= LEVEL_P
     suspects = {
@@ -130,7 +134,7 @@ def level_audio(
             name for name in sorted(judged, key=judged.__getitem__) if spliced and judged[name] <= SUSPECT_P
         ),
         "other_voice": others,
-        "long_pauses": pausing if pause_p is not None and pause_p <= LEVEL_P else (),
+        "long_pauses": pausing if pauses.is_proven else (),
     }
     return LevelAudio(
         answers=len(clips),
@@ -141,19 +145,15 @@ def level_audio(
         others=len(others),
         other_p=other_p,
         pausing=len(pausing),
-        pause_p=pause_p,
-        quiet_share=float(np.median(quiet)) if quiet else None,
+        pausing_at=tuple(map(len, (pauses.before, pauses.within, pauses.after))),
+        pause_p=pauses.p,
+        before_s=before_s,
+        after_s=after_s,
+        quiet_share=share,
         wrong_rate=wrong_rate(list(clips.values()), references, sample_rate_hz) if sample_rate_hz else None,
         suspects={name: found for name, found in suspects.items() if found},
         not_held=dict(not_held or {}),
     )
-
-
-def at_least_p(count: int, of: int, share: float) -> float:
-    """Probability of ``count`` or more out of ``of`` if each has the probability ``share`` (binomial)."""
-    from scipy import special  # slow to import
-
-    return float(special.betainc(count, of - count + 1, share)) if count else 1.0
 
 
 def other_voices(

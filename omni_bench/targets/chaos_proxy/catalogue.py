@@ -337,6 +337,7 @@ _FAULTS = (
             ("cut_tail", "the last 200 ms of the voice are missing", "cut_off", 1),
             ("lost_samples", "60 ms of samples are missing in the middle", "spliced", 1),
             ("other_voice", "another voice answers: pitch and formants × 1.22", "other_voice", 4),
+            ("silence_first", "0.7 s of silence come before the voice", "long_pauses", 1),
         )
     ),
     WireFault("slow_drip", "the first KiB of audio comes one byte at a time", ("slow_drip",), damage=slow_drip),

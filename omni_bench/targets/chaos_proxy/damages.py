@@ -11,7 +11,7 @@ Damage = Callable[[np.ndarray, int], np.ndarray]
 
 TOO_FAST = (147, 160)  # 22,050 / 24,000
 OTHER_VOICE = (50, 61)  # pitch and formants × 1.22
-CUT_S, LOST_S = 0.200, 0.060
+CUT_S, LOST_S, SILENCE_S = 0.200, 0.060, 0.700
 WINDOW_S, VOICE_DB = 0.010, -30.0  # of the loudest window
 
 
@@ -50,6 +50,11 @@ def lost_samples(samples: np.ndarray, sample_rate_hz: int) -> np.ndarray:
     return np.concatenate([samples[:at], samples[at + length :]])
 
 
+def silence_first(samples: np.ndarray, sample_rate_hz: int) -> np.ndarray:
+    """0.7 s of silence come first: a first packet that was ready before anything was spoken."""
+    return np.concatenate([np.zeros(round(SILENCE_S * sample_rate_hz), samples.dtype), samples])
+
+
 def _windows(samples: np.ndarray, sample_rate_hz: int) -> tuple[np.ndarray, int]:
     window = max(1, round(WINDOW_S * sample_rate_hz))
     whole = len(samples) // window * window
@@ -63,5 +68,7 @@ def _resampled(samples: np.ndarray, up: int, down: int) -> np.ndarray:
     return np.clip(np.round(changed), -32768, 32767).astype("<i2")
 
 
-DAMAGES: dict[str, Damage] = {one.__name__: one for one in (too_fast, cut_tail, lost_samples, other_voice)}
+DAMAGES: dict[str, Damage] = {
+    one.__name__: one for one in (too_fast, cut_tail, lost_samples, other_voice, silence_first)
+}
 """By the name of the fault."""

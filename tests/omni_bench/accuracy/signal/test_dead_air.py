@@ -2,13 +2,14 @@
 
 import re
 from functools import cache
+from math import comb
 
 import numpy as np
 import pytest
 import soundfile
 
 from omni_bench.accuracy.signal.checks import signal_findings
-from omni_bench.accuracy.signal.dead_air import may_pause, quiet_of
+from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet, may_pause, quiet_of
 from omni_bench.accuracy.signal.level_audio import level_audio
 from omni_bench.accuracy.signal.speech_level import active_rms
 from omni_bench.datasets.bundled import bundled_root
@@ -76,14 +77,62 @@ def test_a_pause_in_every_answer_shows_in_the_level(seconds, dbfs, as_text):
     assert reason.code == "long_pauses" and together.pausing == 12 == len(together.suspects["long_pauses"])
 
 
-def test_a_short_tail_shows_as_a_share_of_the_audio_only():
-    """Kokoro pads its answers with a second: half a second proves nothing, and is told."""
-    tail = level(lambda samples, rate: with_quiet(samples, rate, "after", 0.5, -200))
-    shares = [
-        level_audio({name: found.traits for name, found in one.items()}, 24_000).quiet_share for one in (level(), tail)
+@pytest.mark.parametrize(("where", "seconds"), [("before", 0.6), ("after", 0.9)])
+def test_silence_at_an_end_of_every_answer_shows_in_the_level(where, seconds):
+    """In three answers already: no voice begins or ends with so much."""
+    found = level(lambda samples, rate: with_quiet(samples, rate, where, seconds, -60))
+    traits = {name: one.traits for name, one in found.items()}
+    few = level_audio(dict(list(traits.items())[:3]), 24_000)
+    assert few.pausing == 3 and [reason.code for reason in audio_reasons(few, 24_000)] == ["long_pauses"]
+    together = level_audio(traits, 24_000)
+    (reason,) = audio_reasons(together, 24_000)
+    assert together.pausing_at == ((12, 0, 0) if where == "before" else (0, 0, 12))
+    assert reason.figures["before" if where == "before" else "after"] == 12
+
+
+def usual(number, **more):
+    quiet = {"before_s": 0.1, "after_s": 0.2, "pause_s": 0.1, "share": 0.1} | more
+    return Quiet(**quiet), f"text {number}"
+
+
+@pytest.mark.parametrize("more", [{"before_s": 0.61}, {"after_s": 0.71}, {"pause_s": 0.61}])
+def test_half_a_second_more_than_the_others_in_one_of_eight_answers(more):
+    """p of 4 of 32 by the binomial distribution at 1 in 1000, for two tests."""
+    found = level_quiet([usual(number, **more if number % 8 == 0 else {}) for number in range(32)])
+    expected = sum(comb(32, k) * 0.001**k * 0.999 ** (32 - k) for k in range(4, 33))
+    assert found.long == {0, 8, 16, 24} and found.p == pytest.approx(2 * expected) and found.is_proven
+    assert not level_quiet([usual(number, **more if number % 11 == 0 else {}) for number in range(32)]).is_proven
+
+
+def test_one_text_that_is_spoken_with_silence_is_one_text_however_often():
+    assert not level_quiet(
+        [usual(number % 8, before_s=0.7 if number % 8 == 0 else 0.1) for number in range(32)]
+    ).is_proven
+    assert level_quiet([usual(0, before_s=0.7)] * 11).is_proven, "but no voice speaks all of its answers so"
+
+
+def test_silence_that_a_voice_always_has_is_none_of_the_servers():
+    assert level_quiet([usual(number, before_s=0.48, after_s=0.86) for number in range(200)]).p == 1.0
+    assert level_quiet([]).p is None
+
+
+def test_a_text_of_sentences_may_pause_for_long():
+    pauses = [
+        (usual(0, pause_s=0.9 if number % 8 == 0 else 0.3)[0], f"Text {number}{{}} and more.") for number in range(32)
     ]
-    assert shares[0] < 0.15 < 0.2 < shares[1]
-    assert not any(found.faults for found in tail.values())
+    assert level_quiet([(quiet, text.format(",")) for quiet, text in pauses]).is_proven
+    assert not level_quiet([(quiet, text.format(".")) for quiet, text in pauses]).is_proven
+
+
+def test_a_short_tail_in_every_answer_shows_in_figures_only():
+    """Kokoro pads its answers with as much: half a second more proves nothing, and is told."""
+    tail = level(lambda samples, rate: with_quiet(samples, rate, "after", 0.5, -200))
+    clean, longer = (
+        level_audio({name: found.traits for name, found in one.items()}, 24_000) for one in (level(), tail)
+    )
+    assert clean.quiet_share < 0.15 < 0.2 < longer.quiet_share
+    assert longer.after_s == pytest.approx(clean.after_s + 0.5, abs=0.021) and longer.before_s == clean.before_s
+    assert not any(found.faults for found in tail.values()) and longer.pausing == 0
 
 
 def test_a_text_with_a_mark_may_pause():

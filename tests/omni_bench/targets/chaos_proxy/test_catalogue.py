@@ -32,6 +32,7 @@ def test_every_fault_of_the_issue_is_there():
         "cut_tail",
         "lost_samples",
         "other_voice",
+        "silence_first",
         "slow_drip",
     }
     assert all(name == fault.name for name, fault in WIRE_FAULTS.items())
