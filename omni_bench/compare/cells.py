@@ -22,12 +22,13 @@ from omni_bench.compare.stats.pairs import (
     points_effect,
 )
 from omni_bench.compare.stats.verdicts import CELL_FALSE_DISCOVERY_RATE, LOSS_LIMIT, benjamini_hochberg, worse_sign
-from omni_bench.compare.views import RunView
+from omni_bench.compare.views import LevelView, RunView
 from omni_bench.metrics.definitions import METRICS, in_order
 from omni_bench.metrics.metric import WithLength
 from omni_bench.records.level import Level
 
 DETAIL_FIGURES = ("mean", "p50", "p90", "p95", "p99")
+SILENCE_MS = 50.0  # medians of the same server differ by less
 
 Pair = tuple[RunView, RunView]
 
@@ -35,12 +36,15 @@ Pair = tuple[RunView, RunView]
 def shown_metrics(pairs: Sequence[Pair], guard: LengthGuard) -> tuple[str, ...]:
     """The metrics with a row a level: those of a text if there is one, and the fit once the length guard tripped.
 
-    A tail that no run has is left out, and a share that is 0 everywhere: nothing stalls.
+    A tail that no run has is left out, and a share that is 0 everywhere: nothing stalls. TTFA has a row where it tells
+    more than TTFP: silence comes first in one of two runs, or more of it.
     """
     metrics = in_order(audio=not is_text_alone(pairs), text=_has(pairs, "ttft_ms"))
     compared = [metric for metric in metrics if metric.compared]
     fit = [metric for metric in compared if metric.with_length is WithLength.INSTEAD]
     none = [metric for metric in compared if metric.tail and not _any(pairs, metric.name)]
+    if not _silence_differs(pairs):
+        none.append(METRICS["ttfa_ms"])
     shown = [metric for metric in compared if metric not in fit + none] + (fit if guard.tripped else [])
     return tuple(metric.name for metric in shown)
 
@@ -56,6 +60,23 @@ def _has(pairs: Sequence[Pair], metric: str) -> bool:
 
 def _any(pairs: Sequence[Pair], metric: str) -> bool:
     return any(level.value(metric) for pair in pairs for run in pair for level in run.levels)
+
+
+def _silence_differs(pairs: Sequence[Pair]) -> bool:
+    return any(
+        abs(silence - earlier) > SILENCE_MS
+        for before, after in pairs
+        for level in before.levels
+        if (same := after.level(level.concurrency)) is not None
+        and (earlier := _silence_ms(level)) is not None
+        and (silence := _silence_ms(same)) is not None
+    )
+
+
+def _silence_ms(level: LevelView) -> float | None:
+    """From the first byte of audio to the first voice (medians)."""
+    ttfa_ms, ttfp_ms = level.value("ttfa_ms"), level.value("ttfp_ms")
+    return None if ttfa_ms is None or ttfp_ms is None else ttfa_ms - ttfp_ms
 
 
 def level_effects(pairs: Sequence[Pair], metric: str, levels: Sequence[Level]) -> list[dict[Level, float | None]]:

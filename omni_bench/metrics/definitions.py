@@ -41,7 +41,7 @@ _LIST = (
         "ttfa_ms", "TTFA", "Time to first audio", "ms", "lower",
         "When a player that starts at the first byte of audio, plays at real time and waits when it runs dry comes "
         "to the first 20 ms window above −50 dBFS, − started. None if the audio is silent.",
-        compute=formulas.ttfa_ms, needs_samples=True,
+        compute=formulas.ttfa_ms, needs_samples=True, order=45, compared=Compared.SECONDARY,
     ),
     Metric(
         "e2el_ms", "E2EL", "End-to-end latency", "ms", "lower",
