@@ -107,9 +107,10 @@ def test_spacings_of_an_exponential_tail_are_no_splice():
     rng = np.random.default_rng(0)
     tails = [np.sort(rng.exponential(scale, 400))[::-1][:12] for scale in (0.1, 2.0) for _ in range(400)]
     jumping = [np.array([tail[1] + (tail[0] - tail[1]) * OWN_JUMPS, *tail[1:]]) for tail in tails]
+    by_formula = (1 + OWN_JUMPS * (0.3**-0.1 - 1)) ** -10  # of F(2, 20)
     for half in (slice(400), slice(400, None)):
-        assert np.mean([splice_p(tail) < 0.05 for tail in jumping[half]]) == pytest.approx(0.05, abs=0.03)
-        assert np.mean([splice_p(tail) < 0.05 for tail in tails[half]]) == pytest.approx(0.015, abs=0.01)
+        assert np.mean([splice_p(tail) < 0.3 for tail in jumping[half]]) == pytest.approx(0.3, abs=0.06)
+        assert np.mean([splice_p(tail) < 0.3 for tail in tails[half]]) == pytest.approx(by_formula, abs=0.03)
     assert splice_p(np.ones(3)) is None
 
 
