@@ -76,12 +76,6 @@ def test_options_of_the_environments_stand_anywhere_and_are_in_the_command(runne
     assert f"{shlex.join(command)}\n" in capsys.readouterr().out
 
 
-def test_inconclusive_exits_with_2(runner, capsys):
-    runner()
-    assert main(["ab", *CONFIGS, "pairs=1"]) == 2
-    assert "ADVISORY" in capsys.readouterr().out
-
-
 def test_ctrl_c_says_how_to_go_on_and_resume_does(runner, tmp_path, capsys):
     fake = runner(slower=(1.2, 1.0), ends={3: KeyboardInterrupt()})
     assert main(["ab", *CONFIGS, "pairs=2", "--out", "study"]) == 130

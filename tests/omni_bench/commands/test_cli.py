@@ -42,35 +42,29 @@ def test_bad_input_in_a_process_of_its_own(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_starting_up_is_light():
-    code = (
-        "import sys; from omni_bench.commands.cli import build_parser; build_parser().format_help(); "
-        "heavy = {'torch', 'pandas', 'numpy', 'hydra', 'aiohttp', 'matplotlib', 'rich'} & set(sys.modules); "
-        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        (
+            "from omni_bench.commands.cli import build_parser; build_parser().format_help()",
+            "torch pandas numpy hydra aiohttp matplotlib rich",
+        ),
+        (
+            "from omni_bench.commands.cli import main; main(['run', '--help'])",
+            "torch pandas numpy hydra omegaconf rich",
+        ),
+        ("import omni_bench.run.orchestrate", "torch whisper datasets pandas matplotlib scipy.signal scipy.stats"),
+    ],
+    ids=["start", "help of run", "run"],
+)
+def test_no_heavy_package_is_loaded_before_it_is_needed(code, heavy):
+    program = f"{code}; import sys; sys.exit('imported: ' + ' '.join(set('{heavy}'.split()) & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=server_env(), capture_output=True, text=True, check=False
     )
-    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_help_of_run_needs_no_hydra():
-    code = (
-        "import sys; from omni_bench.commands.cli import main; main(['run', '--help']); "
-        "heavy = {'torch', 'pandas', 'numpy', 'hydra', 'omegaconf', 'rich'} & set(sys.modules); "
-        "sys.exit(f'imported: {heavy}' if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "load.requests_per_level=" in done.stdout and "exit codes:" in done.stdout.lower()
-
-
-def test_a_run_loads_no_heavy_package_before_it_needs_one():
-    code = (
-        "import sys, omni_bench.run.orchestrate; "
-        "heavy = {'torch', 'whisper', 'datasets', 'pandas', 'matplotlib', 'scipy.signal', 'scipy.stats'}; "
-        "sys.exit(f'imported: {heavy & set(sys.modules)}' if heavy & set(sys.modules) else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=server_env(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == "imported:"
+    if "--help" in code:
+        assert "load.requests_per_level=" in done.stdout and "exit codes:" in done.stdout.lower()
 
 
 @pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {}])
@@ -142,27 +136,19 @@ def test_list_as_json_and_a_reader_that_leaves(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_parser_knows_the_subcommands():
-    choices = next(action.choices for action in build_parser()._actions if action.dest == "command")
-    assert sorted(choices) == sorted(SUBCOMMANDS)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["bench"], "'bench' is no command; valid: ab, calibrate, compare"),
         (["serve", "--port", "99999"], "'99999': 0 (a free port) to 65535"),
-        (["serve", "--port", "x"], "'x': 0 (a free port) to 65535"),
         (["serve", "load.kind=x"], "'load.kind=x': serve takes reference=OPTION and reference.KEY=VALUE only"),
         (["serve", "port=8091"], "serve takes reference=OPTION and reference.KEY=VALUE only; did you mean --port?"),
-        (["roofline", "load.kind=x"], "'load.kind=x': roofline takes reference=OPTION and reference.KEY=VALUE only"),
         (["serve", "reference.chunk_frame=4"], "unknown key 'reference.chunk_frame'; did you mean 'chunk_frames'"),
         (["serve", "reference.chunk_frames=0"], "reference.chunk_frames=0: at least 1"),
         (["serve", "reference.checkpoint=/nowhere"], "reference.checkpoint='/nowhere': there is no folder /nowhere"),
         (["calibrate", "nope"], "'nope' is no KEY=VALUE; a scenario is named by scenario=NAME, one of qwen3_omni"),
         (["run", "scenario=zzz"], "unknown scenario 'zzz'; valid: qwen3_omni_random"),
         (["run", "load.concurency=[1]"], "unknown key 'load.concurency'; did you mean 'concurrency'"),
-        (["run", "load.requests_per_level=many"], "load.requests_per_level takes an integer"),
         (["run", "load.concurrency=1,2"], "a list has brackets: load.concurrency=[1,2]"),
         (["run", "--config-dir", "/nowhere"], "/nowhere"),
         (["run", "--no-such-flag"], "--no-such-flag: there is no such flag; valid: --cfg"),
@@ -207,12 +193,10 @@ def test_what_no_command_knows_is_refused(words, capsys):
     ("override", "code", "message"),
     [
         ("asr.wer_limit=2", 2, "asr.wer_limit=2.0: a share from 0 to 1"),
-        ("+load.shape=round", 2, "unknown key 'load.shape'"),
         ("target=external", 2, "target.url is needed"),
         ("load.requests_per_level=5000", 2, "5004 prompts are needed"),
         ("dataset.locale=xx", 2, "xx"),
         ("asr.model=/nowhere/tiny.pt", 2, "there is no file /nowhere/tiny.pt"),
-        ("asr.lead_silence_ms=6000", 2, "asr.lead_silence_ms=6000: 0 to 5000"),
         ("reference.checkpoint=/nowhere", 2, "reference.checkpoint='/nowhere': there is no folder /nowhere"),
         ("reference.dtype=float16", 2, "reference.dtype='float16'"),
     ],
@@ -224,12 +208,6 @@ def test_a_bad_value_leaves_no_run_folder(override, code, message, capsys, tmp_p
     assert message in err and "Traceback" not in err and "Error executing job" not in err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     assert list((tmp_path / "reports" / "runs" / "smoke").iterdir()) == []
-
-
-def test_a_missing_data_set_folder(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert exit_code("run", "scenario=smoke", "dataset=seed_tts", "dataset.root=/nowhere") == 2
-    assert "/nowhere" in capsys.readouterr().err
 
 
 def test_a_port_in_use_is_infrastructure(capsys, tmp_path, monkeypatch):

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from timelines import BASE_NS, make_timeline
 
 from omni_bench.records.config import ClientConfig
-from omni_bench.records.timeline import Timeline
 from omni_bench.run.conformance import NOT_REPEATABLE, Framing, describe, listed_models, warnings
 from omni_bench.targets.base import TargetInfo
 
@@ -19,27 +19,8 @@ RAW = Framing(200, "audio/pcm", "chunked", None)
 
 
 def answer(arrived_ms=(10, 60), ended_ms=100, samples=12000, text_ms=(), **changes):
-    timeline = Timeline(
-        request_id="probe-0",
-        prompt_id="p",
-        concurrency=1,
-        seed=0,
-        scheduled_ns=0,
-        started_ns=0,
-        headers_ns=MS,
-        first_byte_ns=MS,
-        first_audio_ns=arrived_ms[0] * MS if arrived_ms else None,
-        ended_ns=ended_ms * MS,
-        failed_ns=None,
-        chunk_arrived_ns=tuple(one * MS for one in arrived_ms),
-        chunk_bytes=(2 * samples,) * len(arrived_ms),
-        sample_rate_hz=24000,
-        sample_width_bytes=2,
-        http_status=200,
-        error=None,
-        text_arrived_ns=tuple(one * MS for one in text_ms),
-    )
-    return replace(timeline, **changes)
+    timeline = make_timeline("probe-0", ended=ended_ms, chunks=[(one, samples) for one in arrived_ms])
+    return replace(timeline, text_arrived_ns=tuple(BASE_NS + one * MS for one in text_ms), **changes)
 
 
 def test_a_stream_of_samples():
@@ -78,12 +59,6 @@ def test_what_is_a_stream(arrived_ms, streams):
     found = describe(answer(arrived_ms), RAW, None)
     assert found.streams is streams
     assert ["does not stream" in one for one in warnings(found, CLIENT, INFO)] == ([] if streams else [True])
-
-
-def test_one_piece_is_said_to_be_one():
-    found = describe(answer((100,)), RAW, None)
-    (warning,) = warnings(found, CLIENT, INFO)
-    assert warning == "the server does not stream: audio came in one piece, after 100 % of the time; TTFP is E2EL"
 
 
 def test_reads_of_one_http_chunk_are_one_piece():

@@ -29,13 +29,10 @@ def answer():
     """``answer(reply text, audio bytes)``."""
 
     def make(text=None, pcm=b""):
-        chunks = {"chunk_arrived_ns": (10,), "chunk_bytes": (len(pcm),)} if pcm else {}
-        empty = {"chunk_arrived_ns": (), "chunk_bytes": (), "first_audio_ns": None, "sample_rate_hz": None}
-        return (
-            replace(runs.timeline("r"), **{**empty, **chunks, "reply_text": text})
-            if not pcm
-            else replace(runs.timeline("r"), **chunks, reply_text=text)
-        )
+        if not pcm:
+            empty = {"chunk_arrived_ns": (), "chunk_bytes": (), "first_audio_ns": None, "sample_rate_hz": None}
+            return replace(runs.timeline("r"), **empty, reply_text=text)
+        return replace(runs.timeline("r"), chunk_arrived_ns=(10,), chunk_bytes=(len(pcm),), reply_text=text)
 
     return make
 

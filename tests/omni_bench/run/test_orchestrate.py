@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from reasons import said
 
-from omni_bench.errors import AccuracyError, ConfigError, DatasetError, StoreError, TargetError
+from omni_bench.errors import AccuracyError, ConfigError, StoreError, TargetError
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
@@ -153,18 +153,15 @@ def test_no_audio_is_kept_if_none_is_wanted(config, tmp_path, target, load, judg
     assert not (tmp_path / "run" / "audio").exists()
 
 
-def test_a_wer_above_the_limit_makes_the_level_invalid(config, tmp_path, target, load, judge):
-    config.asr.wer_limit = 0.01
+def test_what_the_judge_the_client_and_the_warm_up_say_makes_the_level_invalid(config, tmp_path, target, load, judge):
+    config.asr.wer_limit, config.load.lag_budget_ms = 0.01, 0.1
     judge.mishears["c2-0000"] = "wrong"
+    load.spoil["c2-w0001"] = "http_status"
     outcome = run(config, tmp_path / "run")
     assert outcome.exit_code == 1
-    assert any("is above asr.wer_limit=0.01 (1.0%)" in reason for reason in said(outcome.run))
-
-
-def test_a_client_that_lags_makes_the_level_invalid(config, tmp_path, target, load, judge):
-    config.load.lag_budget_ms = 0.1
-    outcome = run(config, tmp_path / "run")
-    assert outcome.exit_code == 1 and any("lagged" in reason for reason in said(outcome.run))
+    assert outcome.run["levels"][0]["warmup"] == {"completed": 3, "failed": 1, "errors": {"http_status": 1}}
+    for part in ("is above asr.wer_limit=0.01 (1.0%)", "lagged", "warm-up failed: 1 of 4 requests (http_status 1)"):
+        assert any(part in reason for reason in said(outcome.run))
 
 
 def test_without_a_judge_accuracy_is_missing_and_the_run_is_valid(config, tmp_path, target, load):
@@ -201,13 +198,6 @@ def test_texts_that_no_judge_can_compare_are_an_error_before_anything_is_launche
         run(config, tmp_path / "run")
     config.dataset.language = "klingon"
     with pytest.raises(ConfigError, match=r"^dataset\.language='klingon'"):
-        run(config, tmp_path / "run")
-    assert target.started == 0
-
-
-def test_too_few_prompts_are_an_error_before_anything_is_launched(config, tmp_path, target, load, judge):
-    config.load.requests_per_level = 5000
-    with pytest.raises(DatasetError, match="5004 prompts are needed"):
         run(config, tmp_path / "run")
     assert target.started == 0
 
@@ -369,14 +359,6 @@ def test_a_server_that_cannot_be_stopped_loses_no_result(config, tmp_path, targe
         run(config, tmp_path / "run")
     document = read(tmp_path / "run")
     assert "the server does not end" in said(document) and document["levels"][0]["completed"] == 6
-
-
-def test_a_failed_warm_up_makes_its_level_invalid(config, tmp_path, target, load, judge):
-    load.spoil["c2-w0001"] = "http_status"
-    outcome = run(config, tmp_path / "run")
-    assert outcome.exit_code == 1
-    assert outcome.run["levels"][0]["warmup"] == {"completed": 3, "failed": 1, "errors": {"http_status": 1}}
-    assert said(outcome.run) == ["concurrency 2: warm-up failed: 1 of 4 requests (http_status 1)"]
 
 
 def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target, load, judge, monkeypatch):

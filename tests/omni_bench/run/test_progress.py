@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from timelines import make_timeline
 
 from omni_bench.load.events import RequestFinished, WarmupDone
 from omni_bench.records.plan import LevelPlan, PlannedRequest
-from omni_bench.records.timeline import RequestError, Timeline
 from omni_bench.run import progress as progress_module
 from omni_bench.run.progress import RunProgress
 
@@ -19,29 +20,8 @@ def planned(name: str, warmup: bool) -> PlannedRequest:
 
 
 def finished(name: str, ok: bool = True, warmup: bool = False, kind: str = "timeout") -> RequestFinished:
-    error = None if ok else RequestError(kind, "late")
-    return RequestFinished(
-        Timeline(
-            request_id=name,
-            prompt_id=name,
-            concurrency=2,
-            seed=None,
-            scheduled_ns=1,
-            started_ns=1,
-            headers_ns=None,
-            first_byte_ns=None,
-            first_audio_ns=None,
-            ended_ns=2 if ok else None,
-            failed_ns=None if ok else 2,
-            chunk_arrived_ns=(),
-            chunk_bytes=(),
-            sample_rate_hz=None,
-            sample_width_bytes=2,
-            http_status=None,
-            error=error,
-            warmup=warmup,
-        )
-    )
+    timeline = make_timeline(name, failed=None if ok else kind, concurrency=2)
+    return RequestFinished(replace(timeline, warmup=warmup))
 
 
 def plan(warmups: int, requests: int) -> LevelPlan:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from omni_bench.commands.stored_runs import report_command
 from omni_bench.errors import AccuracyError, ConfigError, StoreError
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.invalid_reason import Code, invalid, reasons_of
@@ -137,33 +135,10 @@ def test_requests_of_a_measured_run_that_are_gone_are_named(finished):
         redraw(finished)
 
 
-def test_an_utterance_without_an_id_is_named(finished):
-    path = finished / "utterances.jsonl"
-    path.write_text(path.read_text().replace('"request_id"', '"id"', 1))
-    with pytest.raises(StoreError, match=r"utterances\.jsonl, line 1: missing required field request_id"):
-        redraw(finished)
-
-
-def test_a_line_without_results_is_named(finished):
-    def bare(record):
-        if record["request_id"] == "c2-0002":
-            del record["metrics"]
-        return record
-
-    edit_lines(finished, bare)
-    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: request 'c2-0002': missing required field metrics"):
-        redraw(finished)
-
-
 def test_a_recording_outside_the_run_folder_is_refused(finished):
     edit_lines(finished, lambda record: {**record, "audio": "../../secret.wav"})
     with pytest.raises(StoreError, match=r"line 1: its recording '\.\./\.\./secret\.wav' is outside the run folder"):
         redraw(finished)
-
-
-def test_a_folder_that_is_no_run(tmp_path):
-    with pytest.raises(StoreError, match="is not a run folder"):
-        redraw(tmp_path)
 
 
 def test_a_configuration_of_another_version_is_named(finished):
@@ -279,11 +254,8 @@ def test_audio_that_was_not_kept_is_an_error(finished):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("load.kind=x", "judge takes asr.KEY=VALUE only"),
         ("asr=none", "judge takes asr.KEY=VALUE only"),
         ("asr.modle=base", "unknown key 'asr.modle'; did you mean 'model'"),
-        ("asr.batch_size=many", "asr.batch_size takes an integer"),
-        ("asr.batch_size=0", "asr.batch_size=0: at least 1"),
     ],
 )
 def test_a_bad_override(finished, override, message):
@@ -292,31 +264,10 @@ def test_a_bad_override(finished, override, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"request_id": "c2-0000"}, "request 'c2-0000' is on line 1 already"),
-        ({"faults": "silent"}, "faults is 'silent'; expected array"),
-    ],
-)
-def test_a_line_that_no_run_can_have_written_is_named(finished, change, message):
-    edit_lines(finished, lambda record: {**record, **change} if record["request_id"] == "c2-0002" else record)
-    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: .*" + re.escape(message)):
+def test_a_request_that_is_there_twice_is_named(finished):
+    edit_lines(finished, lambda record: {**record, "request_id": record["request_id"].replace("0002", "0000")})
+    with pytest.raises(StoreError, match=r"requests\.jsonl, line 3: .*request 'c2-0000' is on line 1 already"):
         redraw(finished)
-
-
-def test_a_score_that_is_no_number_is_named(finished):
-    path = finished / "utterances.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    records[1]["wer"] = "low"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    with pytest.raises(StoreError, match=r"utterances\.jsonl, line 2: .*wer is 'low'; expected float"):
-        redraw(finished)
-
-
-def test_a_report_of_an_invalid_run_has_the_exit_code_of_the_run(finished):
-    assert not document(finished)["valid"]
-    assert report_command([str(finished)]) == 1
 
 
 def test_judging_without_a_judge_is_refused(finished):

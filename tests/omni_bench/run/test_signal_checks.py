@@ -63,10 +63,8 @@ def test_shared_audio_goes_to_json_and_back(tmp_path):
     "value",
     [
         None,
-        {},
         [1],
         [{"source": "a"}],
-        [{"source": 1, "at_s": 0, "source_at_s": 0, "duration_s": 0}],
         [{"source": "a", "at_s": True, "source_at_s": 0, "duration_s": 0}],
     ],
 )

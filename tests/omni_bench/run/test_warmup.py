@@ -44,10 +44,3 @@ def test_a_wrong_value_is_named_with_its_line(tmp_path, field, value):
     folder.warmup_jsonl.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(StoreError, match=rf"warmup.jsonl, line 2: {field} is "):
         read_warmup(folder)
-
-
-def test_a_missing_field_is_named(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.warmup_jsonl.write_text(json.dumps({"request_id": "w"}) + "\n")
-    with pytest.raises(StoreError, match="line 1: missing required field prompt_id"):
-        read_warmup(folder)
