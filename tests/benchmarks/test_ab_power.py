@@ -35,19 +35,6 @@ def store(folder, outcome="REGRESSION", exit_code=1, **found):
     (folder / "compare.json").write_text(json.dumps(comparison(**found)))
 
 
-def test_every_case_has_its_turn():
-    planned = list(ab_power.planned(3, 2))
-    assert planned[:3] == [("A/A", 1), ("slow", 1), ("longer_audio", 1)] and planned[-1] == ("A/A", 3)
-    assert len(planned) == len(set(planned)) == 9
-
-
-def test_parts_share_the_studies_out():
-    assert ab_power.part("2/8") == (2, 8)
-    for wrong in ("0/8", "9/8", "2", "a/b"):
-        with pytest.raises(ValueError):
-            ab_power.part(wrong)
-
-
 def test_studies_differ_in_prompts_and_start():
     first, second = (ab_power.study_words("A/A", number, 5, ["asr=none"]) for number in (1, 2))
     assert "after=reference" in first and {"seed=1", "dataset.seed=1"} <= set(first) and set(first) != set(second)
@@ -87,23 +74,6 @@ def test_a_study_without_a_comparison_has_a_row():
     row = ab_power.study_row("A/A", "01", state, None)
     assert row.run_cv is None and not ab_power.must_be_found(row)
     assert "none (exit 3)" in ab_power.render([row], [], [])
-
-
-@pytest.mark.parametrize(
-    "ending,calls",
-    [
-        (None, [["ab", "--resume"]]),
-        ({"outcome": "REGRESSION", "exit_code": 1, "why": None}, []),
-    ],
-)
-def test_a_night_goes_on_where_it_was(ending, calls, tmp_path, monkeypatch):
-    folder = tmp_path / "01"
-    folder.mkdir()
-    (folder / "ab.json").write_text(json.dumps({"ending": ending}))
-    made = []
-    monkeypatch.setattr(ab_power, "omni_bench", lambda arguments: made.append(arguments) or 1)
-    assert ab_power.run_study(folder, ["before=reference"]) == 1
-    assert [one[:2] for one in made] == calls
 
 
 def test_a_study_of_another_version_is_begun_anew(tmp_path, monkeypatch):

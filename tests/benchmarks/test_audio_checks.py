@@ -1,12 +1,11 @@
 """The clips and figures of benchmarks/audio_checks are those of held-out speech, and are made once."""
 
 import numpy as np
-import pytest
 
 from benchmarks.audio_checks import measure, voices
 from benchmarks.audio_checks.__main__ import _rate, reference_recordings
 from benchmarks.audio_checks.corruptions import Speech
-from benchmarks.audio_checks.voices import CHOSEN_ON, VOICES, Absent, bundled_texts, held_out_texts
+from benchmarks.audio_checks.voices import CHOSEN_ON, VOICES, bundled_texts, held_out_texts
 
 VOICE = VOICES[0]
 
@@ -30,13 +29,6 @@ def test_a_voice_goes_on_where_it_stopped(tmp_path, monkeypatch):
     found = voices.load(VOICE, tmp_path)
     assert [speech.text for speech in found] == texts and [len(one.samples) for one in found] == [*range(2400, 2405)]
     assert found[0].edges == (1920,) and voices.versions(tmp_path) == {"espeak-ng": "1.0"}
-
-
-def test_a_synthesizer_that_is_not_here_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(voices.shutil, "which", lambda _: None)
-    with pytest.raises(Absent, match="espeak-ng"):
-        voices.make(VOICE, held_out_texts()[:1], tmp_path, None, 60.0)
-    assert voices.load(VOICE, tmp_path) == []
 
 
 def test_figures_are_kept_until_the_clips_change(tmp_path, monkeypatch):

@@ -47,8 +47,3 @@ def test_a_rung_that_speaks_other_codes_is_not_equal(monkeypatch):
     assert ladder_codes.check_codes({}, "cpu") == "alone: equal; in company: request 0 differs from frame 0 on"
     monkeypatch.setattr(ladder_codes, "spoken_codes", lambda settings: (right, right))
     assert ladder_codes.check_codes({}, "cpu") == "equal"
-
-
-def test_a_rung_that_cannot_run_here_is_not_checked(monkeypatch):
-    monkeypatch.setattr(ladder_codes, "_eager", {"cpu": []})
-    assert ladder_codes.check_codes({"graphs": "cuda_graph"}, "cpu") == "not checked: ConfigError"

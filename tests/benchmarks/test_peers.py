@@ -14,7 +14,7 @@ from benchmarks.peers import __main__ as peers
 from benchmarks.peers import worker as peer_worker
 from benchmarks.peers.checkpoint import codec_json, generation_json, main_json, random_weights, shrunk
 from benchmarks.peers.systems import Mode
-from benchmarks.peers.table import WANTED, document, figures, render, understand, with_ratios
+from benchmarks.peers.table import WANTED, figures, render, understand, with_ratios
 from reference_impl.loading.qwen_tokenizer import QwenTokenizer, WordHashTokenizer
 from reference_impl.loading.released_config import read_config
 from reference_impl.model.presets import PRESETS
@@ -102,18 +102,6 @@ def test_the_released_files_say_what_the_preset_says(model, change, tmp_path):
     assert read == dataclasses.replace(config, name=read.name, text=dataclasses.replace(config.text, **ids))
 
 
-def test_the_rotary_sections_are_the_released_ones_and_always_fill_half_a_head():
-    sections = main_json(PRESETS[LARGE], save_ids())["talker_config"]["rope_scaling"]["mrope_section"]
-    assert sections == [24, 20, 20]
-    small = main_json(shrunk(PRESETS[LARGE]), save_ids())["talker_config"]
-    assert sum(small["rope_scaling"]["mrope_section"]) == small["head_dim"] // 2
-
-
-def save_ids():
-    names = ("<|im_start|>", "<|im_end|>", "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>")
-    return {name: number for number, name in enumerate(names)}
-
-
 def test_every_tensor_of_a_model_on_the_meta_device_gets_a_value():
     with torch.device("meta"):
         model = torch.nn.Sequential(torch.nn.Linear(64, 400), torch.nn.LayerNorm(400), torch.nn.BatchNorm1d(4))
@@ -178,27 +166,6 @@ def test_wrong_lengths_and_errors_are_results_of_their_mode_alone(monkeypatch):
     assert done == {"done": LARGE} and Fake.closed == closed + 1
 
 
-def test_rounds_end_once_they_took_long_enough(monkeypatch):
-    monkeypatch.setitem(peer_worker.SYSTEMS, "qwen_tts", Fake)
-    monkeypatch.setitem(peer_worker.NEEDS, "qwen_tts", ())
-    now = iter(range(1000))
-    monkeypatch.setattr(peer_worker.time, "perf_counter", lambda: float(next(now)))
-    # by this clock an utterance of two pieces lasts 2 s
-    heard = [
-        next(r for r in peer_worker.run("qwen_tts", {**PLAN, "rounds": 5, "enough_s": s}) if "mode" in r)
-        for s in (0.1, 3.0, 100.0)
-    ]
-    assert [one["wall_s"] for one in heard] == [[2.0], [2.0] * 2, [2.0] * 5]
-    assert all(one["warm_up_s"] == 2.0 for one in heard)
-
-
-def test_a_system_that_cannot_be_built_is_a_result(monkeypatch):
-    monkeypatch.setitem(peer_worker.SYSTEMS, "qwen_tts", lambda *_: 1 / 0)
-    monkeypatch.setitem(peer_worker.NEEDS, "qwen_tts", ())
-    _, failed, _ = peer_worker.run("qwen_tts", PLAN)
-    assert failed["model"] == LARGE and failed["error"].startswith("ZeroDivisionError")
-
-
 def test_a_package_that_is_not_there_is_not_a_crash(monkeypatch):
     monkeypatch.setitem(peer_worker.NEEDS, "qwen_tts", ("json", "no_such_package_here"))
     _, missing, done = peer_worker.run("qwen_tts", PLAN)
@@ -221,24 +188,6 @@ def test_figures_are_of_the_median_utterance_and_ratios_are_to_ours():
     assert rows[2]["ttfp_ms"] is None and rows[2]["ttfp_ratio"] is None
 
 
-@pytest.mark.parametrize("wall_s", [(), (0.0,), (-1.0,), (float("nan"),), (float("inf"),)])
-def test_times_that_cannot_be_are_refused(wall_s):
-    with pytest.raises(ValueError, match="times must be above 0 s"):
-        figures("ours", result(wall_s=wall_s))
-
-
-def test_models_are_compared_with_our_own_run_of_that_model_only():
-    rows = with_ratios(
-        [
-            figures("ours", result(wall_s=(1.0,))),
-            {"system": "ours", "model": SMALL, "mode": None, "error": "no memory"},
-            figures("qwen_tts", result(model=SMALL)),
-        ]
-    )
-    assert rows[2]["rtf_ratio"] is None
-    assert rows[1] == {"system": "ours", "model": SMALL, "mode": None, "error": "no memory"}
-
-
 def test_what_is_missing_prints_na_and_its_reason():
     failed = {"system": "faster_qwen3_tts", "model": LARGE, "mode": None, "error": "not | installed"}
     text = render(with_ratios([figures("qwen_tts", result()), failed]))
@@ -248,24 +197,6 @@ def test_what_is_missing_prints_na_and_its_reason():
     assert broken.count("n/a") == 9
     assert "its first audio comes with its last" in text
     assert "not \\| installed" in text
-
-
-def test_the_document_names_card_versions_and_command():
-    about = {"python": "3.12.3", "packages": {"torch": "2.11.0"}, "device": "A card", "took_s": 12.3}
-    rows = with_ratios([figures("ours", result())])
-    results = {
-        "command": "python -m benchmarks.peers --frames 7",
-        "frames": 7,
-        "rounds": 2,
-        "tiny": False,
-        "rows": rows,
-    }
-    text = document({**results, "systems": {"ours": about, "qwen_tts": {"took_s": 0.0}}})
-    assert "ours: A card; Python 3.12.3; torch 2.11.0; 12 s" in text
-    assert "qwen-tts: nothing is known of it" in text
-    assert "    python -m benchmarks.peers --frames 7" in text
-    assert "not how fast" not in text
-    assert "not how fast" in document({**results, "systems": {}, "tiny": True})
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -287,12 +218,6 @@ def test_a_process_that_does_not_end_is_ended(worker):
     assert about["ended"] == "not done within 1 s"
 
 
-def test_a_process_that_fails_says_why(worker):
-    worker("import sys\nprint('warning', file=sys.stderr)\nraise SystemExit('no torch here')\n")
-    _, results = peers.run_system("qwen_tts", sys.executable, PLAN, limit_s=60)
-    assert results == [{"model": LARGE, "error": "the process ended with 1: no torch here"}]
-
-
 def test_a_process_gets_its_plan_and_another_interpreter_none_of_our_packages(worker, monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", "/ours/only")
     worker(
@@ -306,29 +231,6 @@ def test_a_process_gets_its_plan_and_another_interpreter_none_of_our_packages(wo
     other.symlink_to(sys.executable)
     _, (alone,) = peers.run_system("qwen_tts", str(other), PLAN, limit_s=60)
     assert alone["error"].startswith("qwen_tts") and "/ours/only" not in alone["error"]
-
-
-def test_an_interpreter_that_is_not_there_is_a_result():
-    about, results = peers.run_system("qwen_tts", "/no/such/python", PLAN, limit_s=60)
-    assert results == [{"model": LARGE, "error": "/no/such/python cannot be started: No such file or directory"}]
-    assert "packages" not in about
-
-
-def test_interpreters_by_system_or_for_both_peers():
-    assert peers.interpreters(["a/python"]) == {"qwen_tts": "a/python", "faster_qwen3_tts": "a/python"}
-    assert peers.interpreters(["a/python", "qwen_tts=b=c"]) == {"qwen_tts": "b=c", "faster_qwen3_tts": "a/python"}
-    for wrong in ("vllm=python", "qwen_tts="):
-        with pytest.raises(ValueError, match="SYSTEM=PYTHON"):
-            peers.interpreters([wrong])
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--frames", "1"], ["--rounds", "0"], ["--limit-s", "0"], ["--set", "max_batch"], ["--set", "a=b"]]
-)
-def test_a_command_line_that_makes_no_sense_is_refused(arguments, capsys):
-    with pytest.raises(SystemExit) as ended:
-        peers.parse(arguments)
-    assert ended.value.code == 2 and "error" in capsys.readouterr().err
 
 
 def test_rows_are_stored_by_model_beside_the_table(monkeypatch, tmp_path, capsys):

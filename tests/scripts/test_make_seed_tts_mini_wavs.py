@@ -67,9 +67,3 @@ def test_speech_is_the_chunks_in_order():
 def test_what_is_not_a_recording_is_refused(events, words):
     with pytest.raises(EngineError, match=words):
         script.speak(FakeEngine(*events), "x", "heart", 0)
-
-
-def test_an_engine_that_says_nothing(monkeypatch):
-    monkeypatch.setattr(script, "EVENT_TIMEOUT_S", 0.05)
-    with pytest.raises(EngineError, match="nothing from the engine"):
-        script.speak(FakeEngine(), "x", "heart", 0)
