@@ -50,18 +50,8 @@ def timelines(draw):
 
 @given(timelines())
 def test_round_trip_through_text(timeline):
-    assert timeline_from_dict(json.loads(json.dumps(timeline_to_dict(timeline)))) == timeline
-
-
-@given(timelines())
-def test_unknown_keys_are_ignored(timeline):
-    assert timeline_from_dict({**timeline_to_dict(timeline), "later_version": 1}) == timeline
-
-
-@given(timelines())
-def test_it_is_finished_when_it_ended_or_failed(timeline):
-    assert timeline.finished_ns in (timeline.ended_ns, timeline.failed_ns)
-    assert timeline.ok == (timeline.error is None)
+    record = json.loads(json.dumps(timeline_to_dict(timeline)))
+    assert timeline_from_dict({**record, "later_version": 1}) == timeline
 
 
 GOOD = {
@@ -84,10 +74,6 @@ GOOD = {
     "error": None,
     "warmup": False,
 }
-
-
-def test_the_good_one_is_good():
-    assert timeline_from_dict(GOOD).chunk_bytes == (3, 4)
 
 
 def test_in_a_line_of_schema_1_0_every_read_is_a_chunk():
@@ -125,21 +111,13 @@ def test_a_missing_field_is_named(name):
     ("name", "value"),
     [
         ("request_id", 5),
-        ("concurrency", "1"),
         ("concurrency", True),
         ("started_ns", 1.5),
         ("seed", "x"),
         ("chunk_bytes", [1]),
-        ("chunk_bytes", [1, None]),
-        ("chunk_arrived_ns", 7),
         ("chunk_ends", [True]),
         ("chunk_ends", [0, 1]),
-        ("chunk_ends", None),
         ("text_arrived_ns", [1.5]),
-        ("text_tokens", [1]),
-        ("reply_text", 7),
-        ("completion_tokens", "7"),
-        ("server_request_id", 7),
         ("sample_width_bytes", 0),
         ("warmup", 0),
         ("error", "boom"),

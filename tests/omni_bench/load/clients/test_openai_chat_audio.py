@@ -220,18 +220,6 @@ def test_streams_that_break_the_rules(stream, kind, message):
     assert failure(b"".join(stream)) == error
 
 
-async def test_the_whole_client_keeps_the_text_and_its_times(send, raw_server):
-    stream = text("Hel") + audio(bytes(480)) + text("lo \ud83d") + text("\ude00 \ud800") + usage(4) + DONE
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(stream)
-    async with raw_server(head + stream) as port:
-        timeline, reads = await send(port, kind="openai_chat_audio")
-    assert timeline.ok, timeline.error
-    assert timeline.reply_text == "Hello 😀 \ufffd"  # an emoji that came in two halves, and half of one
-    assert len(timeline.text_arrived_ns) == 3 and timeline.text_tokens == ()
-    assert (timeline.completion_tokens, timeline.output_tokens, timeline.server_request_id) == (4, 4, "chatcmpl-7")
-    assert reads == [bytes(480)] and timeline.first_audio_ns == timeline.text_arrived_ns[0]  # all in one read
-
-
 async def test_a_text_without_end_is_cut_off(send, raw_server, monkeypatch):
     monkeypatch.setattr(exchange, "MAX_TEXT_CHARS", 10)
     stream = text("12345") * 3 + DONE

@@ -171,18 +171,6 @@ async def test_other_answers_than_events(ask, body, content_type, kind):
     assert timeline.error.kind == kind, timeline.error
 
 
-async def test_more_audio_than_allowed_is_cut_off(ask):
-    async def handler(request, server):
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        while True:
-            await response.write(delta(bytes(9600)))
-
-    timeline, audio = await ask(handler, kind="openai_speech_sse", options=OPTIONS)
-    assert timeline.error.kind == "too_large" and "client.max_audio_s=1 s" in timeline.error.message
-    assert sum(map(len, audio)) == 6 * 9600
-
-
 async def test_a_pause_between_events_is_a_timeout_whatever_keeps_the_connection_alive(ask, options):
     async def handler(request, server):
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

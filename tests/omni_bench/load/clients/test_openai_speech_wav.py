@@ -33,13 +33,6 @@ def test_the_body_asks_for_a_streamed_wav():
     assert [body[name] for name in form] == ["Hi.", "wav", True, "audio"]
 
 
-async def test_a_header_with_the_first_audio(fetch):
-    timeline, audio = await fetch(header() + b"abcd", b"ef")
-    assert timeline.ok, timeline.error
-    assert audio == [b"abcd", b"ef"] and timeline.chunk_bytes == (4, 2) and timeline.chunk_ends == ()
-    assert timeline.first_byte_ns == timeline.first_audio_ns and timeline.sample_rate_hz == 24_000
-
-
 @pytest.mark.parametrize("parts", [[header()], [header()[:10], header()[10:]], [header(extra=b"LIST\2\0\0\0ab")]])
 async def test_a_header_ahead_of_the_audio_is_no_packet(fetch, parts):
     timeline, audio = await fetch(*parts, b"abcd")
@@ -50,11 +43,6 @@ async def test_a_header_ahead_of_the_audio_is_no_packet(fetch, parts):
 async def test_true_sizes_and_what_follows_the_audio(fetch):
     timeline, audio = await fetch(header(size=4) + b"abcd", b"LIST\2\0\0\0xy", content_type="audio/x-wav")
     assert timeline.ok and audio == [b"abcd"]
-
-
-async def test_the_rate_is_that_of_the_header(fetch):
-    assert (await fetch(header(rate=16_000) + b"ab"))[0].sample_rate_hz == 16_000
-    assert (await fetch(header(rate=8_000) + b"ab", content_type="audio/wav; rate=8000"))[0].sample_rate_hz == 8_000
 
 
 async def test_a_header_and_nothing_else_is_a_clean_end_without_audio(fetch):
