@@ -83,11 +83,7 @@ class Engine(EngineLike):
                 "input",
             )
         state = RequestState(
-            request,
-            on_event,
-            segments,
-            min(request.max_new_tokens or MAX_FRAMES, MAX_FRAMES),
-            self._new_schedule(),
+            request, on_event, segments, min(request.max_new_tokens or MAX_FRAMES, MAX_FRAMES), self._new_schedule()
         )
         with self._wake:
             if self._stopping or not self._thread.is_alive():

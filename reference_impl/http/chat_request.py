@@ -14,14 +14,7 @@ from typing import Any
 from reference_impl.engine_api import EngineLike
 from reference_impl.http.chat_text import count_tokens, text_tokens
 from reference_impl.http.errors import bad_request, shown
-from reference_impl.http.speech_request import (
-    MAX_INPUT_CHARS,
-    Fields,
-    SpeechCall,
-    json_object,
-    speech_call,
-    type_name,
-)
+from reference_impl.http.speech_request import MAX_INPUT_CHARS, Fields, SpeechCall, json_object, speech_call, type_name
 
 MODALITIES = ("text", "audio")
 AUDIO_FORMATS = {"wav": "wav", "pcm16": "pcm", "pcm": "pcm"}

@@ -17,14 +17,7 @@ from typing import Union
 
 from reference_impl.engine_api import EngineLike
 from reference_impl.http.errors import bad_request
-from reference_impl.http.speech_request import (
-    MAX_INPUT_CHARS,
-    MAX_SEED,
-    Fields,
-    SpeechCall,
-    json_object,
-    speech_call,
-)
+from reference_impl.http.speech_request import MAX_INPUT_CHARS, MAX_SEED, Fields, SpeechCall, json_object, speech_call
 
 MESSAGES = ("session.config", "input.text", "input.done", "session.close")
 SPLITS = ("none", "sentence", "clause")

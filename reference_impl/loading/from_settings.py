@@ -11,13 +11,7 @@ from typing import Any
 import torch
 
 from omni_bench.errors import CheckpointError, ConfigError
-from reference_impl.loading.checkpoint import (
-    MAX_REFERENCE_S,
-    Model,
-    load_model,
-    weight_files,
-    weight_folders,
-)
+from reference_impl.loading.checkpoint import MAX_REFERENCE_S, Model, load_model, weight_files, weight_folders
 from reference_impl.loading.random_weights import random_model
 from reference_impl.loading.released_config import read_config
 from reference_impl.model.config import ModelConfig

@@ -140,10 +140,7 @@ def _released(name: str, hidden_size: int, intermediate_size: int, instructions:
             first_suppressed_id=2048,
             control=CONTROL,
         ),
-        predictor=PredictorConfig(
-            transformer=stack,
-            codebook_size=2048,
-        ),
+        predictor=PredictorConfig(transformer=stack, codebook_size=2048),
         code2wav=Code2WavConfig(
             codebook_size=2048,
             codebook_dim=512,

@@ -99,10 +99,7 @@ class EngineHost:
     """
 
     def __init__(
-        self,
-        connection: socket.socket,
-        build: Callable[[ServerSettings], EngineLike],
-        watchdog: Callable[[], None],
+        self, connection: socket.socket, build: Callable[[ServerSettings], EngineLike], watchdog: Callable[[], None]
     ):
         self._socket, self._build, self._watchdog = connection, build, watchdog
         self._engine: EngineLike | None = None

@@ -102,13 +102,7 @@ def count_weights(config: ModelConfig) -> Weights:
 
 
 def frame_cost(
-    config: ModelConfig,
-    weights: Weights,
-    *,
-    batch: int,
-    context: int,
-    chunk_frames: int,
-    element_bytes: int,
+    config: ModelConfig, weights: Weights, *, batch: int, context: int, chunk_frames: int, element_bytes: int
 ) -> FrameCost:
     """The cost of one frame for ``batch`` requests with ``context`` earlier positions each.
 

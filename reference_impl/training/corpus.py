@@ -183,13 +183,7 @@ def load_corpus(path: Path) -> Corpus:
         with np.load(io.BytesIO(lzma.decompress(path.read_bytes())), allow_pickle=False) as z:
             written, spoken, phonemes = np.cumsum(z["lengths"].astype(np.int64), axis=0).T
             return Corpus(
-                z["written"],
-                written,
-                z["spoken"],
-                spoken,
-                z["phonemes"],
-                phonemes,
-                json.loads(z["info"].tobytes()),
+                z["written"], written, z["spoken"], spoken, z["phonemes"], phonemes, json.loads(z["info"].tobytes())
             )
     except (OSError, lzma.LZMAError, KeyError, ValueError) as error:
         raise DatasetError(f"{path}: not a corpus file of this project: {error}") from None

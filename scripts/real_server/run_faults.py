@@ -18,12 +18,7 @@ from pathlib import Path
 from typing import Any
 
 FAULTS = Path(__file__).parent / "faults.toml"
-RUN = [
-    "scenario=vllm_omni_cpu",
-    "load.concurrency=[4]",
-    "load.requests_per_level=8",
-    "load.warmup_per_slot=1",
-]
+RUN = ["scenario=vllm_omni_cpu", "load.concurrency=[4]", "load.requests_per_level=8", "load.warmup_per_slot=1"]
 
 
 def found(run: Mapping[str, Any]) -> list[str]:

@@ -76,10 +76,7 @@ def small_config() -> ModelConfig:
         decoder_dim=64,
     )
     talker = replace(
-        full.talker,
-        transformer=shrink(full.talker.transformer, 64, 3),
-        text_vocab_size=1000,
-        text_hidden_size=96,
+        full.talker, transformer=shrink(full.talker.transformer, 64, 3), text_vocab_size=1000, text_hidden_size=96
     )
     predictor = replace(full.predictor, transformer=shrink(full.predictor.transformer, 48, 2))
     text = replace(full.text, tts_pad_id=671, tts_bos_id=672, tts_eos_id=673)

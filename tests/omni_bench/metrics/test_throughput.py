@@ -79,11 +79,7 @@ def test_one_wave_that_ends_with_its_shortest_request_is_too_short():
 
 
 def test_a_level_that_is_mostly_not_full_is_not_steady():
-    timelines = [
-        make_timeline("a", 0, 1000),
-        make_timeline("b", 0, 5000),
-        make_timeline("c", 4000, 5000),
-    ]
+    timelines = [make_timeline("a", 0, 1000), make_timeline("b", 0, 5000), make_timeline("c", 4000, 5000)]
     assert steady_window(timelines, 2) is None
 
 

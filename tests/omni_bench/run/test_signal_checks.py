@@ -60,13 +60,7 @@ def test_shared_audio_goes_to_json_and_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        [1],
-        [{"source": "a"}],
-        [{"source": "a", "at_s": True, "source_at_s": 0, "duration_s": 0}],
-    ],
+    "value", [None, [1], [{"source": "a"}], [{"source": "a", "at_s": True, "source_at_s": 0, "duration_s": 0}]]
 )
 def test_other_forms_are_refused(tmp_path, value):
     request = result(tmp_path, "victim", noise(1))

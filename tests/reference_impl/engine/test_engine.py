@@ -17,13 +17,7 @@ from reference_impl.engine import scheduler
 from reference_impl.engine.engine import MAX_FRAMES, Engine
 from reference_impl.engine.scheduler import PrefillGate
 from reference_impl.engine.stages import chunk_schedule
-from reference_impl.engine_api import (
-    EngineDead,
-    Failed,
-    QueueFull,
-    RequestRejected,
-    SpeechRequest,
-)
+from reference_impl.engine_api import EngineDead, Failed, QueueFull, RequestRejected, SpeechRequest
 from reference_impl.settings import ServerSettings
 
 TEXTS = (

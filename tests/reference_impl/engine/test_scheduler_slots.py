@@ -75,13 +75,7 @@ def test_each_request_gets_the_frame_of_its_slot():
 
 
 @pytest.mark.parametrize(
-    ("leaving", "moved", "left"),
-    [
-        ("d", {}, "abc"),
-        ("b", {1: 3}, "adc"),
-        ("bd", {1: 2}, "ac"),
-        ("abcd", {}, ""),
-    ],
+    ("leaving", "moved", "left"), [("d", {}, "abc"), ("b", {1: 3}, "adc"), ("bd", {1: 2}, "ac"), ("abcd", {}, "")]
 )
 def test_the_request_that_moves_into_a_freed_slot_gets_its_number(leaving, moved, left):
     scheduler, batch = scheduler_of("abcd")

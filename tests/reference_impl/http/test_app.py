@@ -113,10 +113,7 @@ async def test_sse(start, response_format):
     audio = b"".join(base64.b64decode(event["audio"]) for event in deltas)
     assert audio[44 if response_format == "wav" else 0 :] == engine.expected(5)
     assert {event["type"] for event in deltas} == {"speech.audio.delta"}
-    assert done == {
-        "type": "speech.audio.done",
-        "usage": {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10},
-    }
+    assert done == {"type": "speech.audio.done", "usage": {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}}
 
 
 async def test_the_engine_gets_what_was_asked(start):

@@ -96,16 +96,7 @@ def test_without_a_pace_it_comes_at_once():
 
 def test_speech_waits_for_the_first_sentence_and_then_mixes_with_the_text():
     got = timed(["One", ".", " Two", " three", "."], 10.0, [(1, CHUNK), (11, CHUNK), (13, END)])
-    assert got == [
-        (10, "One"),
-        (20, "."),
-        (21, CHUNK),
-        (30, " Two"),
-        (32, CHUNK),
-        (40, " three"),
-        (45, END),
-        (50, "."),
-    ]
+    assert got == [(10, "One"), (20, "."), (21, CHUNK), (30, " Two"), (32, CHUNK), (40, " three"), (45, END), (50, ".")]
 
 
 def test_speech_goes_on_after_the_text():

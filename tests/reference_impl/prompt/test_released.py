@@ -145,11 +145,7 @@ def test_a_designed_voice_has_no_speaker_slot(spoken):
 
 @pytest.mark.parametrize(
     ("changes", "param"),
-    [
-        ({"voice": "nobody"}, "voice"),
-        ({"language": "Klingon"}, "language"),
-        ({"text": "  \n "}, "input"),
-    ],
+    [({"voice": "nobody"}, "voice"), ({"language": "Klingon"}, "language"), ({"text": "  \n "}, "input")],
 )
 def test_what_cannot_be_spoken_names_the_field(spoken, changes, param):
     with pytest.raises(RequestRejected) as caught:

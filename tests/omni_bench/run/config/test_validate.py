@@ -154,10 +154,7 @@ CASES = [
     (["reference.dtype=int8"], "reference.dtype='int8'; valid: auto, bfloat16, float32"),
     (["reference.dtype=float16"], "reference.dtype='float16'"),
     (["reference.preset=tinny"], "reference.preset='tinny'; did you mean 'tiny'"),
-    (
-        ["reference.preset=qwen3_tts_0_6b"],
-        "no weights of reference.preset=qwen3_tts_0_6b come with",
-    ),
+    (["reference.preset=qwen3_tts_0_6b"], "no weights of reference.preset=qwen3_tts_0_6b come with"),
     (["reference.checkpoint=''"], "reference.checkpoint=''"),
     (["reference.chat_token_ms=-1"], "reference.chat_token_ms=-1.0: 0 to 10000 ms a token"),
     (["reference.chat_token_ms=nan"], "reference.chat_token_ms=nan: 0 to 10000 ms a token"),

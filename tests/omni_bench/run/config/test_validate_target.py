@@ -24,10 +24,7 @@ REFERENCE = {"kind": "reference"}
     [
         (EXTERNAL | {"devices": ["0"]}, "target.devices: the target 'external' is not launched here"),
         (EXTERNAL | {"gpus": 1}, "target.gpus: the target 'external' is not launched here"),
-        (
-            VLLM | {"model": None},
-            "client.model, or target.model, is needed for target=vllm_omni: a folder",
-        ),
+        (VLLM | {"model": None}, "client.model, or target.model, is needed for target=vllm_omni: a folder"),
         (SGLANG | {"model": ""}, "client.model, or target.model, is needed for target=sglang_omni"),
         (VLLM | {"model": "--help"}, "client.model, or target.model, is '--help': a folder or a hub id, and no option"),
         (VLLM | {"url": "http://x:1"}, "takes no URL; use target=external"),

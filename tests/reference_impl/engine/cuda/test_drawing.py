@@ -33,12 +33,7 @@ def drawn(logits: torch.Tensor, uniforms: torch.Tensor, draw: Draw) -> torch.Ten
     return result[:, 1]
 
 
-DRAWS = [
-    Draw(0.9, 50),
-    Draw(1.3, 1),
-    Draw(0.7, 0),
-    Draw(0.0, 50),
-]
+DRAWS = [Draw(0.9, 50), Draw(1.3, 1), Draw(0.7, 0), Draw(0.0, 50)]
 
 
 @pytest.mark.parametrize("draw", DRAWS)
