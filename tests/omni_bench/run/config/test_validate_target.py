@@ -23,9 +23,7 @@ REFERENCE = {"kind": "reference"}
     ("values", "message"),
     [
         (EXTERNAL | {"devices": ["0"]}, "target.devices: the target 'external' is not launched here"),
-        (EXTERNAL | {"gpus": 1}, "target.gpus: the target 'external' is not launched here"),
         (VLLM | {"model": None}, "client.model, or target.model, is needed for target=vllm_omni: a folder"),
-        (SGLANG | {"model": ""}, "client.model, or target.model, is needed for target=sglang_omni"),
         (VLLM | {"model": "--help"}, "client.model, or target.model, is '--help': a folder or a hub id, and no option"),
         (VLLM | {"url": "http://x:1"}, "takes no URL; use target=external"),
         (VLLM | {"command": "x {port}"}, "target.command is for target=command, not for the target 'vllm_omni'"),
@@ -34,11 +32,9 @@ REFERENCE = {"kind": "reference"}
         (REFERENCE | {"model": "x"}, "target.model is for target=vllm_omni, target=sglang_omni, not for the target"),
         (REFERENCE | {"extra_args": ["--x"]}, "target.extra_args is for target=vllm_omni, target=sglang_omni, not"),
         (COMMAND | {"deploy_config": "a"}, "target.deploy_config is for target=vllm_omni, target=sglang_omni, not"),
-        (EXTERNAL | {"stage_overrides": {"0": 1}}, "target.stage_overrides is for target=vllm_omni"),
         (VLLM | {"gpus": -1}, "target.gpus=-1: how many GPUs the server needs, 0 for none"),
         (VLLM | {"devices": ["0", "0"]}, "target.devices=['0', '0']: the GPUs' numbers or UUIDs, each once"),
         (VLLM | {"devices": ["0,1"]}, "target.devices=['0,1']: the GPUs' numbers or UUIDs, each once"),
-        (VLLM | {"devices": [" "]}, "target.devices=[' ']: the GPUs' numbers or UUIDs, each once"),
         (VLLM | {"devices": ["0"], "gpus": 2}, "target.devices=['0']: fewer than target.gpus=2"),
         (
             VLLM | {"devices": ["0"], "env": {"CUDA_VISIBLE_DEVICES": "1"}},

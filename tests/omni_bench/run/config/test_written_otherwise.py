@@ -18,14 +18,11 @@ from omni_bench.run.config.words import as_meant
     [
         "af_bella(2)+af_sky(1)",
         "http://[::1]:8191",
-        "a=b?x=1",
         "~x, y",
-        "什么=~?x",
         "it's(1)",
         "a$b(",
         'say "x" [',
         "Speak slowly, please",
-        "Ann,Bob",
         "a${b",
     ],
 )
