@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omni_bench.commands.serve import reference_settings
@@ -11,9 +12,9 @@ from omni_bench.errors import EXIT_OK, ConfigError
 from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
-from omni_bench.report.roofline import Measured, of_run, render, roofline
+from omni_bench.report.roofline import Measured, note_of, of_run, roofline, table_of
 from omni_bench.run.provenance import cpu_model, usable_cores
-from omni_bench.terminal import say, say_aside, say_json, say_page
+from omni_bench.terminal import say, say_aside, say_json, say_page, say_text
 
 if TYPE_CHECKING:
     import torch
@@ -111,8 +112,10 @@ def roofline_command(
     if as_json:
         say_json(found.to_json())
     else:
-        say_page(render(found))
-    tell = say_aside if as_json else say
+        say_page(table_of(found))
+        say()
+        say_text(note_of(found), "")
+    tell = say_aside if as_json else partial(say_text, indent="")
     if doubt is not None:
         tell("")
         tell(doubt)

@@ -22,9 +22,9 @@ HEADERS = (
     "audio/s ceiling",
     "RTF p50",
     "of floor",
-    "share",
+    "share of the floor",
     "audio/s",
-    "share",
+    "share of the ceiling",
 )
 
 
@@ -124,7 +124,7 @@ def of_run(levels: Sequence[Mapping[str, Any]]) -> dict[int, Measured]:
 
 
 def cells(row: Row) -> list[str]:
-    """The row for people, with the columns of :data:`HEADERS`."""
+    """The figures of a concurrency for people, under :data:`HEADERS`."""
     parts = [fixed(value, 3) for value in (row.talker_ms, row.predictor_ms, row.code2wav_ms, row.floor_ms)]
     return [
         str(row.concurrency),
@@ -139,14 +139,20 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def render(found: Roofline) -> str:
-    """The table with what it rests on, as markdown."""
+def table_of(found: Roofline) -> str:
+    """The table as markdown: a column a concurrency, so that it fits into a terminal."""
+    columns = [cells(row) for row in found.rows]
+    rows = [[name, *values] for name, *values in zip(HEADERS, *columns, strict=True)]
+    return markdown_table(rows[0], rows[1:], left=(0,))
+
+
+def note_of(found: Roofline) -> str:
+    """What the table rests on."""
     limits = found.limits
-    note = (
+    return (
         f"{found.model}, {found.dtype}, on {found.device}: {limits.bytes_per_s / 1e12:.3g} TB/s of copy traffic and "
         f"{limits.flop_per_s / 1e12:.3g} TFLOP/s of matrix products, measured here; {found.context} positions of "
         f"context, Code2Wav reads its weights once in {found.chunk_frames} frames. The floor counts every weight once "
         "a pass and nothing else: no launches, no gaps. audio/s of a run: in its steady state "
         f"(audio_per_s_steady). {NA}: not measured." + (f" Measured: {found.source}." if found.source else "")
     )
-    return f"{markdown_table(HEADERS, [cells(row) for row in found.rows])}\n\n{note}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 
 import pytest
@@ -32,9 +31,10 @@ def test_the_engine_is_run_at_each_concurrency(capsys):
     code = cli.main(["roofline", "reference.preset=tiny", "reference.device=cpu", *asked])
     out, err = capsys.readouterr()
     assert code == 0
-    rows = [line for line in out.splitlines() if re.match(r"\|\s*[12]\s*\|", line)]
-    assert len(rows) == 2
-    assert all(" x " in row and "n/a" not in row for row in rows)
+    head, *rows = [line.split("|")[1:-1] for line in out.splitlines() if line.startswith("|") and ":-" not in line]
+    assert [cell.strip() for cell in head] == ["c", "1", "2"] and len(rows) == 11
+    assert all("n/a" not in cell for row in rows for cell in row)
+    assert [cell.strip()[-1] for row in rows if row[0].strip() == "of floor" for cell in row[1:]] == ["x", "x"]
     assert "the engine with graphs=off" in out
     assert err.count("1 at once") == err.count("2 at once") == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.report.roofline import HEADERS, Measured, cells, of_run, render, roofline
+from omni_bench.report.roofline import HEADERS, Measured, cells, note_of, of_run, roofline
 from reference_impl.model.presets import TINY
 from reference_impl.roofline.cost_model import Limits
 
@@ -30,8 +30,8 @@ def test_shares_are_of_the_floor_and_of_the_ceiling():
 
 
 def test_the_table_says_what_was_measured_or_nothing():
-    assert "Measured: by hand." in render(found(source="by hand"))
-    assert "Measured:" not in render(found())
+    assert "Measured: by hand." in note_of(found(source="by hand"))
+    assert "Measured:" not in note_of(found())
     assert found(source="by hand").to_json()["source"] == "by hand"
 
 
