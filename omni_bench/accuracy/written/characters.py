@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
 # SSML and control tokens of models: a name, attributes with quoted values. "x < 5 and y > 3" is no tag.
 _TAG = re.compile(
     r"""
-      <!--.*?--> | <\?.*?\?> | <\|[^|<>]*\|>
-    | </?(?P<name>[A-Za-z][\w:.-]*)(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>=]+))*)\s*/?>
+      <!--.*?--> | <\?.*?\?> | <\|[^|<>]*\|> | <!\[CDATA\[ | \]\]>
+    | (?<!<)</?(?P<name>[A-Za-z][\w:.-]*)(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>=]+))*)\s*/?>
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -20,14 +21,21 @@ _OPTIONAL_MARKS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0640]"
 )
 """Vowel points of Hebrew and Arabic, and the Arabic tatweel: most writers leave them out."""
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,30});", re.IGNORECASE)
+_RAISED = re.compile(r"(?<=[\w)])(?<![⁰¹²³⁴-⁹₀-₉])[⁺⁻]?[⁰¹²³⁴-⁹]+")
+"""An exponent, which NFKC makes a digit of its own."""
 _DIGITS_THEN_FRACTION = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
 def without_invisible(text: str) -> str:
-    """The text in NFKC, without tags, control and format characters (zero width, soft hyphen, direction marks)."""
-    text = _without_tags(_DIGITS_THEN_FRACTION.sub(" ", text)).translate(_APOSTROPHES)
+    """The text in NFKC, entities of HTML as characters, x² as x^2, without tags, control and format characters.
+
+    Format characters are those of zero width, soft hyphens and marks of direction.
+    """
+    text = _ENTITY.sub(lambda match: html.unescape(match[0]), _without_tags(text)).translate(_APOSTROPHES)
+    text = _RAISED.sub(r"^\g<0>", _DIGITS_THEN_FRACTION.sub(" ", text))
     kept = []
-    for character in unicodedata.normalize("NFKC", text):
+    for character in unicodedata.normalize("NFKC", text).translate(_APOSTROPHES):
         category = unicodedata.category(character)
         if category == "Nd":
             kept.append(str(unicodedata.digit(character)))

@@ -11,11 +11,15 @@ DIGITS = "零一二三四五六七八九"
 _ASIDE = str.maketrans({"〇": "零", "著": "着"})
 NUMBER = re.compile(
     r"""
-      (?P<hour>\d{1,2}):(?P<minute>\d{2})(?!\d)
+      (?P<hour>\d{1,2}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d])
+    | (?P<date>(?<![\d./-])\d{4}(?P<cut>[-/.])\d{1,2}(?P=cut)\d{1,2}(?![\d./-]))
+    | (?P<mark>[±≠≤≥≈√∞§@&])
+    | (?P<ratio>(?<=\d):(?=\d))
+    | \^(?P<power>-?\d+)
     | (?P<above>\d{1,4})[/⁄](?P<below>\d{1,4})(?![\d/])
     | (?P<range>(?<=\d)[-~](?=\d))
     | (?P<sign>(?<!\d)-(?=\d))?(?P<currency>[¥$€£])?(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<rest>\d+))?
-      (?:(?P<percent>%)|(?P<scale>[万亿])|\s?(?P<unit>km/h|km|kg|cm|mm|m2|ml|mg|m|g|l|°c|°|gb|mb|hz|khz|kw|w)(?![a-z0-9]))?
+      (?:\s?(?P<percent>[%‰])|\s?(?P<currency_behind>[¥$€£])|(?P<scale>[万亿])|\s?(?P<unit>km/h|km|kg|cm|mm|m\^?2|ml|mg|m|g|l|°c|°|gb|mb|hz|khz|kw|w)(?![a-z0-9]))?
     | (?P<operator>\s?[+×÷=<>*]\s?|(?<=\w)\s-\s(?=\w))
     """,
     re.VERBOSE,
@@ -30,6 +34,10 @@ _UNITS = {
 }  # fmt: skip
 _OPERATORS = {
     "+": "加", "-": "减 到 至", "×": "乘 乘以", "*": "乘 乘以", "÷": "除以", "=": "等于", "<": "小于", ">": "大于",
+}  # fmt: skip
+_MARKS = {
+    "±": "正负", "≠": "不等于", "≤": "小于等于 小于或等于", "≥": "大于等于 大于或等于", "≈": "约等于", "√": "根号",
+    "@": "at 艾特", "&": "和 与 and",
 }  # fmt: skip
 _SCALES = {"万": 10**4, "亿": 10**8}
 
@@ -86,13 +94,27 @@ def number_place(match: re.Match[str]) -> Place:
     found = match.groupdict()
     if found["range"]:
         return (), ("到",), ("至",)
+    if found["mark"]:
+        return tuple(map(tuple, _MARKS.get(found["mark"], found["mark"]).split()))
+    if found["ratio"]:
+        return (), ("比",)
+    if found["power"]:
+        digits = found["power"].removeprefix("-")
+        sign = "负" if digits != found["power"] else ""
+        squared = ["平方", "的平方"] if found["power"] == "2" else []
+        return tuple(map(tuple, [*(f"的{sign}{one}次方" for one in _plain(digits)), *squared]))
+    if found["date"]:
+        year, month, day = re.findall(r"\d+", found["date"])
+        names = [(one, two) for one in _plain(str(int(month))) for two in _plain(str(int(day)))]
+        said = [f"{first}年{one}月{two}{end}" for first in _plain(year) for one, two in names for end in "日号"]
+        return tuple(map(tuple, [*said, *(f"{first}{one}{two}" for first in _plain(year) for one, two in names)]))
     if found["operator"]:
         sign, text = found["operator"].strip(), match.string
         around = (text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1])
         spoken = sign != "*" and all(map(str.isalnum, around))
         return (*([] if spoken else [()]), *map(tuple, _OPERATORS[sign].split()))
     if found["hour"]:
-        readings = [f"{hour}点{then}" for hour in _plain(found["hour"]) for then in _minutes(found["minute"])]
+        readings = _clock(found["hour"], found["minute"], found["second"])
     elif found["above"]:
         readings = [f"{below}分之{above}" for below in _plain(found["below"]) for above in _plain(found["above"])]
     else:
@@ -100,15 +122,15 @@ def number_place(match: re.Match[str]) -> Place:
         if found["rest"] is not None:
             readings = [f"{one}点{spelled(found['rest'])}" for one in readings]
         if found["percent"]:
-            readings = [f"百分之{one}" for one in readings]
+            readings = [f"{'百' if found['percent'] == '%' else '千'}分之{one}" for one in readings]
         if found["scale"]:
             whole, rest = found["whole"].replace(",", ""), found["rest"] or ""
             readings = [f"{one}{found['scale']}" for one in readings]
             zeros = _SCALES[found["scale"]]
             if rest and len(whole) < 5 and not zeros % 10 ** len(rest):
                 readings.append(cardinal(int(whole + rest) * zeros // 10 ** len(rest)))
-        if found["currency"]:
-            units = _CURRENCIES[found["currency"]]
+        if currency := found["currency"] or found["currency_behind"]:
+            units = _CURRENCIES[currency]
             amounts = [f"{one}{unit}" for one in readings for unit in units]
             if found["rest"] is not None and len(found["rest"]) <= 2:
                 small = found["rest"].ljust(2, "0")
@@ -123,7 +145,7 @@ def number_place(match: re.Match[str]) -> Place:
                 ]
             readings = amounts
         if found["unit"]:
-            readings = [said for one in readings for said in _measured(one, found["unit"])]
+            readings = [said for one in readings for said in _measured(one, found["unit"].replace("^", ""))]
         if found["sign"]:
             readings = [f"{sign}{one}" for one in readings for sign in ("负", "零下")]
     return tuple(dict.fromkeys(map(tuple, readings)))
@@ -138,13 +160,27 @@ def _measured(number: str, unit: str) -> list[str]:
     return [*said, *(f"摄氏{number}度" for _ in "1" if unit == "°c"), number + unit]
 
 
+def _clock(hour: str, minute: str, second: str | None) -> list[str]:
+    """10:30: 十点半; 1:30:00: 一点三十分零秒, 一小时三十分; 3:1 is 三比一, and 3:10 may be."""
+    hours = _plain(hour)
+    times = [f"{one}点{then}" for one in hours for then in _minutes(minute)]
+    if second is None:
+        return [*times, *(f"{one}比{two}" for one in hours for two in _plain(minute))]
+    last = [f"{one}秒" for one in _plain(str(int(second)))] if int(second) else [""]
+    middle = [f"{one}{unit}" for one in _plain(str(int(minute))) for unit in ("分", "分钟")] if int(minute) else [""]
+    whole = [f"{one}{unit}" for one in hours for unit in ("小时", "个小时")] if int(hour) else [""]
+    spans = [f"{one}{two}{three}" for one in whole for two in middle for three in last]
+    return [*(f"{one}{three}" for one in times for three in last), *filter(None, spans)]
+
+
 def _minutes(digits: str) -> list[str]:
     """10:05 is 十点零五分 or 十点五分, 10:30 十点半, and 10:00 十点."""
     value = int(digits)
     if not value:
         return ["", "整"]
     said = [cardinal(value)] if value > 9 else [f"零{cardinal(value)}", cardinal(value)]
-    return [f"{one}{unit}" for one in said for unit in ("", "分")] + (["半"] if value == 30 else [])
+    quarters = {15: ["一刻"], 30: ["半"], 45: ["三刻"]}
+    return [*(f"{one}{unit}" for one in said for unit in ("", "分")), *quarters.get(value, [])]
 
 
 def _plain(digits: str) -> list[str]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from omni_bench.accuracy.written.english_numbers import (
     MONTHS,
     ORDINAL_READINGS,
+    clock,
     date,
     day_of_month,
     decade,
@@ -21,6 +22,7 @@ from omni_bench.accuracy.written.english_numbers import (
     money,
     number,
     ordinal,
+    power,
     roman,
     time_of_day,
     version,
@@ -28,20 +30,28 @@ from omni_bench.accuracy.written.english_numbers import (
 from omni_bench.accuracy.written.readings import Place, place
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)?|\.\d+"
+_SCALES = "thousand|million|billion|trillion|k|m|mn|bn|tn"
+_CODES = "usd|gbp|eur|jpy|inr|chf"
 _MONTH_NAMES = (*MONTHS, "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec")
 _UNITS_PER = {
     "km/h": "kilometers per hour|kilometers an hour",
     "m/s": "meters per second",
+    "m/s^2": "meters per second squared|meters per square second",
     "mb/s": "megabytes per second",
 }
 _TOKEN = re.compile(
     rf"""
-      (?P<money>[$£€¥₹]\s?(?P<amount>{_NUMBER})(?:\s?(?P<scale>thousand|million|billion|trillion|k|m|mn|bn|tn)\b)?)
+      (?P<money>(?:(?<![\w.)])(?P<minus>-)\s?)?
+        (?:(?P<sign>(?:\bus)?[$£€¥₹]|\b(?:{_CODES})\b)\s?(?P<amount>{_NUMBER})(?:[\s-]?(?P<scale>{_SCALES})\b)?
+          |(?P<amount_behind>{_NUMBER})\s?(?:(?P<scale_behind>{_SCALES})\s)?(?P<sign_behind>[£€¥₹]|(?:{_CODES})\b)))
+    | (?P<clock>(?<![\d:])\d{{1,2}}:[0-5]\d:[0-5]\d(?![\d:]))
+    | (?P<span>\b\d{{1,3}}\s?h\s?\d{{1,2}}\s?m(?:in)?\b)
     | (?P<time>\d{{1,2}}:\d{{2}}(?!\d))
     | (?P<date>(?<![\d/-])(?:\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d{{2}})|\d{{4}}-\d{{2}}-\d{{2}})(?![\d/-]))
     | (?P<monthday>(?:{"|".join(_MONTH_NAMES)})\.?\ (?:the\ )?\d{{1,2}}(?:st|nd|rd|th)?(?![\d:/.]\d|\d)
         | (?:the\ )?\b\d{{1,2}}(?:st|nd|rd|th)?\ (?:of\ )?(?:{"|".join(_MONTH_NAMES)})\b)
-    | (?P<area>\b(?:km|cm|mm|m|ft|mi)[23]\b)
+    | (?P<area>\b(?:km|cm|mm|m|ft|mi)\^?[23]\b)
+    | (?P<power>\^-?\d{{1,9}})
     | (?P<feet>\d{{1,2}}'\s?\d{{1,2}}(?:"|''))
     | (?P<fraction>(?<![\d/])\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
     | (?P<version>\d+(?:\.\d+){{2,}})
@@ -49,9 +59,11 @@ _TOKEN = re.compile(
     | (?P<decade>'?\d+0'?s\b)
     | (?P<number>(?:(?<![\w.)])-)?(?:{_NUMBER}))
     | (?P<dotted>(?:[^\W\d_]\.)+[^\W\d_]\b\.?)
-    | (?P<per>(?:km/h|m/s|mb/s)\b)
+    | (?P<per>(?:km/h|m/s\^2|m/s|mb/s)\b)
+    | (?P<with>\bw/o?(?=\s))
+    | (?P<sharp>\b[acdfg]\#(?!\w))
     | (?P<word>[^\W\d_]+(?:'[^\W\d_]+)*\.?)
-    | (?P<symbol>°\s?[cf]\b|[<>]=|[-=]>|[-.,:/&%+=<>@\#°*×÷~^$£€¥₹¢'])
+    | (?P<symbol>°\s?[cf]\b|[<>]=|[-=]>|[-.,:/&%‰+=<>@\#°*×÷~^$£€¥₹¢'±≠≤≥≈√∞§©])
     """,
     re.VERBOSE,
 )
@@ -69,7 +81,10 @@ _ABBREVIATIONS = {
     "jr": "junior",
     "sr": "senior|sister",
     "prof": "professor",
-    "etc": "et cetera",
+    "etc": "et cetera|etcetera",
+    "etcetera": "et cetera",
+    "https": "|https|h t t p s",
+    "http": "|http|h t t p",
     "approx": "approximately",
     "dept": "department",
     "assoc": "associate|association",
@@ -85,6 +100,7 @@ _ABBREVIATIONS = {
     "ltd": "limited",
     "mt": "mount",
     "ft": "fort|feet|foot",
+    "π": "pi",
     "okay": "okay|ok",
     "ok": "okay|ok",
     "alright": "all right",
@@ -109,6 +125,9 @@ _ABBREVIATIONS = {
 """With or without a full stop."""
 _STOPPED = {
     "no": "number",
+    "ch": "chapter",
+    "min": "minimum|minutes|minute",
+    "max": "maximum",
     "p": "page",
     "pp": "pages",
     "gen": "general",
@@ -186,9 +205,16 @@ _UNITS = {
     "kwh": "kilowatt hours|kilowatt hour",
     "v": "volts|volt",
     "mph": "miles per hour|miles an hour",
+    "in": "in|inches|inch",
+    "p": "pence|p",
+    "μm": "micrometers|micrometer|microns",
+    "hpa": "hectopascals|hectopascal",
+    "kbps": "kilobits per second",
+    "mbps": "megabits per second|megabits a second",
+    "gbps": "gigabits per second|gigabits a second",
     "kph": "kilometers per hour|kilometers an hour",
     "db": "decibels|decibel",
-    "k": "thousand",
+    "k": "thousand|kelvin",
     "bn": "billion",
     "x": "times|by",
 }
@@ -196,6 +222,16 @@ _UNITS = {
 _SYMBOLS = {
     "&": "and|ampersand",
     "%": "percent",
+    "‰": "per mille|per mil|permille|per thousand",
+    "±": "plus or minus|plus minus",
+    "≠": "is not equal to|not equal to|does not equal",
+    "≤": "less than or equal to|is less than or equal to|at most",
+    "≥": "greater than or equal to|is greater than or equal to|at least",
+    "≈": "approximately|about|is approximately|is approximately equal to",
+    "√": "square root of|the square root of|root",
+    "∞": "infinity",
+    "§": "section",
+    "©": "|copyright",
     "+": "plus|and",
     "=": "equals|is|is equal to|equal to",
     "<": "less than|is less than|smaller than|is smaller than",
@@ -214,7 +250,7 @@ _SYMBOLS = {
     ".": "|dot|point",
     "*": "|times|star|asterisk",
     "~": "|about|approximately|tilde",
-    "^": "|to the power of|to the",
+    "^": "|caret",
     "$": "dollar|dollars|",
     "£": "pound|pounds|",
     "€": "euro|euros|",
@@ -272,7 +308,8 @@ def _plain(text: str) -> str:
     """Lower-case letters without diacritics. Roman numerals are marked before their case is lost."""
     additional = _additional_diacritics()
     text = "".join(additional.get(character, character) for character in text.replace("_", " "))
-    bare = "".join(one for one in unicodedata.normalize("NFKD", text) if unicodedata.category(one) != "Mn")
+    text = "".join(one if one == "≠" else unicodedata.normalize("NFKD", one) for one in text)
+    bare = "".join(one for one in text if unicodedata.category(one) != "Mn")
     return re.sub(r"\b(?=[IVXL]{2})(XL|L?X{0,3})(IX|IV|V?I{0,3})\b(?!')", lambda match: f"{match[0]}_", bare).lower()
 
 
@@ -302,7 +339,23 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
     kind, said = match.lastgroup, match[0]
     text, start = match.string, match.start()
     if match["money"]:
-        yield money(said[0], match["amount"].replace(",", ""), match["scale"])
+        sign, amount, scale = (match[name] or match[f"{name}_behind"] for name in ("sign", "amount", "scale"))
+        readings = money(sign, amount.replace(",", ""), scale)
+        if re.match(r"\s?(?:-|to)\s?[$£€¥₹]", text[match.end() :]):  # $10-$20
+            readings += tuple((*one, "to") for one in number(amount.replace(",", ""), grouped=True))
+        signs = [("minus",), ("negative",)] if match["minus"] else [()]
+        yield tuple((*first, *rest) for first in signs for rest in readings)
+    elif kind == "clock":
+        yield clock(*map(int, said.split(":")))
+    elif kind == "span":
+        yield clock(*map(int, re.findall(r"\d+", said)), 0)
+    elif kind == "power":
+        yield power(said[1:])
+    elif kind == "with":
+        yield place("with" if said == "w/" else "without")
+    elif kind == "sharp":
+        yield place(said[0])
+        yield place("sharp", "number", "hash")
     elif kind == "time":
         yield time_of_day(*map(int, said.split(":")))
     elif kind == "date":
@@ -310,8 +363,9 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
     elif kind == "monthday":
         yield day_of_month(said)
     elif kind == "area":
-        unit, power = _UNITS[said[:-1]].split("|")[0], "square" if said[-1] == "2" else "cubic"
-        yield _readings(f"{power} {unit}|{unit} {'squared' if said[-1] == '2' else 'cubed'}|{power} {said[:-1]}")
+        short, square = said[:-1].removesuffix("^"), said[-1] == "2"
+        unit, prefix = _UNITS[short].split("|")[0], "square" if square else "cubic"
+        yield _readings(f"{prefix} {unit}|{unit} {'squared' if square else 'cubed'}|{prefix} {short}")
     elif kind == "feet":
         yield feet_and_inches(*map(int, re.findall(r"\d+", said)))
     elif kind == "fraction":
@@ -331,7 +385,10 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
     elif kind == "symbol":
         yield from _symbol(said, text, start)
     else:
-        after_number = before is not None and before.lastgroup in ("number", "fraction") and start - before.end() <= 1
+        after_number = before is not None and (
+            (before.lastgroup in ("number", "fraction") and start - before.end() <= 1)
+            or (before[0] == "-" and before.end() == start and text[before.start() - 1 : before.start()].isdigit())
+        )
         stopped, word = said.endswith("."), said.removesuffix(".")
         before_number = text[match.end() : match.end() + 1].isdigit()
         if word in _UNITS and after_number:
@@ -363,7 +420,7 @@ def _symbol(said: str, text: str, start: int) -> Iterator[Place]:
     if said == "+" and not (after + text[start + 2 : start + 3]).strip()[:1].isalnum():
         listed += "|"  # 18+, C++
     opens = said == "<" and not before.isalnum() and after.strip()
-    if opens or (said == ">" and before.strip() and not after.isalnum()):
+    if opens or (said == ">" and (before.strip() or not start) and not after.isalnum()):
         listed += "|"  # a bracket: <hello world>
     yield _readings(listed)
 
@@ -381,7 +438,9 @@ def _word(word: str, stopped: bool) -> Place:
         if word.endswith(ending) and len(word) > len(ending):
             base = word.removesuffix(ending)
             bare = word.replace("'", "")
-            return place(*(f"{base} {one}" for one in listed.split("|")), *([] if bare in _OTHER_WORDS else [bare]))
+            bases = _word(base, stopped=False) if "'" in base else ((base,),)  # shouldn't've
+            said = [f"{' '.join(first)} {one}" for first in bases for one in listed.split("|")]
+            return place(*said, *([] if bare in _OTHER_WORDS else [bare]))
     if word.endswith("'s"):
         base = _spelled(word[:-2])
         readings = [f"{base} is", f"{base} has"], [f"{base}s"]

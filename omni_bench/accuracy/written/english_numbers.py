@@ -16,6 +16,9 @@ _CURRENCIES = {
     "¥": ("yen", "yen", "sen"),
     "₹": ("rupee", "rupees", "paise"),
 }
+_CURRENCIES |= {"us$": ("us dollar", "us dollars", "cents"), "usd": ("us dollar", "us dollars", "cents")}
+_CURRENCIES |= {"chf": ("swiss franc", "swiss francs", "centimes")}
+_CURRENCIES |= {code: _CURRENCIES[sign] for code, sign in (("gbp", "£"), ("eur", "€"), ("jpy", "¥"), ("inr", "₹"))}
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
 MONTHS += ("december",)
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "tn": "trillion"}
@@ -34,7 +37,9 @@ def cardinal(number: int) -> str:
 
 def ordinal(digits: str) -> Place:
     """21st: twenty first."""
-    return place(_ordinal(int(digits)) if len(digits) <= _LONGEST_QUANTITY else _spelled(digits))
+    said = _ordinal(int(digits)) if len(digits) <= _LONGEST_QUANTITY else _spelled(digits)
+    short = said.removeprefix("one ")
+    return place(said, *([short] if short.startswith(("hundred", "thousand")) else []))
 
 
 def number(written: str, *, grouped: bool = False) -> Place:
@@ -58,7 +63,8 @@ def time_of_day(hour: int, minute: int) -> Place:
     """10:30: "ten thirty", "half past ten"; 10:00: "ten", "ten oclock"."""
     name, following = cardinal(hour), cardinal(hour % 12 + 1)
     if not minute:
-        return place(name, f"{name} oclock", f"{name} hundred", f"{name} hundred hours", f"{name} zero zero")
+        names = {0: ["midnight"], 12: ["noon", "midday"], 24: ["midnight"]}.get(hour, [])
+        return place(name, *names, f"{name} oclock", f"{name} hundred", f"{name} hundred hours", f"{name} zero zero")
     said = cardinal(minute)
     readings = [f"{name} {said}"]
     if minute < 10:
@@ -69,6 +75,30 @@ def time_of_day(hour: int, minute: int) -> Place:
         left = {15: "quarter"}.get(60 - minute, cardinal(60 - minute))
         readings += [f"{left} to {following}", f"a {left} to {following}"]
     return place(*readings)
+
+
+def clock(hour: int, minute: int, second: int) -> Place:
+    """1:30:00: "one hour thirty minutes"; or a time of day with its seconds."""
+    parts = [
+        f"{cardinal(value)} {unit}{'' if value == 1 else 's'}"
+        for value, unit in ((hour, "hour"), (minute, "minute"), (second, "second"))
+        if value
+    ] or ["zero seconds"]
+    spans = [" ".join(parts), " ".join([*parts[:-1], "and", parts[-1]])] if len(parts) > 1 else parts
+    times = [" ".join(one) for one in time_of_day(hour, minute)]
+    said = cardinal(second)
+    ends = [said, f"and {said} seconds", f"{said} seconds"] if second else ["", "zero"]
+    return place(*spans, *(f"{one} {end}" for one in times for end in ends))
+
+
+def power(exponent: str) -> Place:
+    """The exponent of 2^10: "to the power of ten", "to the tenth"."""
+    value = int(exponent)
+    said = cardinal(abs(value))
+    signs = ["minus ", "negative "] if value < 0 else [""]
+    readings = [f"{link} {sign}{said}" for sign in signs for link in ("to the power of", "to the", "to")]
+    readings += [f"to the {sign}{_ordinal(abs(value))}{end}" for sign in signs for end in ("", " power")]
+    return place(*({2: ["squared"], 3: ["cubed"]}.get(value, [])), *readings)
 
 
 def date(written: str) -> Place:
@@ -129,12 +159,14 @@ def money(sign: str, amount: str, scale: str | None) -> Place:
     whole, _, rest = amount.partition(".")
     if scale:
         said = [" ".join(reading) for reading in number(amount)]
-        return place(*(f"{reading} {_SCALES.get(scale, scale)} {unit}" for reading in said for unit in (many, one)))
+        units = dict.fromkeys((many, one, *(unit.removeprefix("us ") for unit in (many, one))))
+        return place(*(f"{reading} {_SCALES.get(scale, scale)} {unit}" for reading in said for unit in units))
     quantities = list(_whole(whole or "0", grouped=True))
     if not rest.strip("0"):
         units = (one, many) if whole == "1" else (many, one)
         readings = [f"{said} {unit}" for said in quantities for unit in units]
         readings += ["a " + one] if whole == "1" else []
+        readings += [reading.replace(" us ", " ") for reading in readings if " us " in reading]
         return place(*readings, *([f"{quantities[0]} bucks"] if sign == "$" else []))
     cents = cardinal(int(rest.ljust(2, "0")[:2]))
     unit = one if whole == "1" else many
@@ -160,8 +192,8 @@ def roman(written: str) -> Place:
 
 def _whole(digits: str, *, grouped: bool = False) -> Iterator[str]:
     """Readings of a whole number, the likeliest first: four digits from 1100 on are a year."""
-    value = int(digits)
     leading_zero = len(digits) > 1 and digits[0] == "0"
+    value = int(digits[:_LONGEST_QUANTITY])
     if len(digits) > _LONGEST_QUANTITY or leading_zero:
         yield from _one_by_one(digits)
         if leading_zero and len(digits) <= _LONGEST_QUANTITY:

@@ -12,7 +12,7 @@ from omni_bench.accuracy.written.characters import is_letter, without_invisible
 from omni_bench.accuracy.written.other_languages import spoken_places
 from omni_bench.accuracy.written.readings import Place, reconcile, words_of
 
-NORMALISER = 3
+NORMALISER = 4
 """Rises with every change of what is compared; stored with a run. Runs that name none are of 1, whisper.normalizers."""
 
 UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km", "bo"})

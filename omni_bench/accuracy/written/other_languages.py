@@ -1,172 +1,56 @@
-"""Languages other than English and Chinese: numbers, units, money, times, ordinals and abbreviations as words.
+"""Languages other than English and Chinese: numbers, units, money, times, dates, ordinals and abbreviations as words.
 
-Number words are num2words', names of units and currencies those of the CLDR (by Babel).
+Number words are those of :mod:`.number_words`; names of units, currencies, scales, months and days those of the CLDR
+(by Babel).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import date as calendar_date
 from functools import lru_cache
+from itertools import islice, product
 
-from omni_bench.accuracy.written.characters import is_letter
+from omni_bench.accuracy.written.characters import is_letter, without_invisible
+from omni_bench.accuracy.written.number_words import num2words_says, number_words
 from omni_bench.accuracy.written.readings import Place, place
+from omni_bench.accuracy.written.tables import (
+    ABBREVIATIONS,
+    AND_A_HALF,
+    ARTICLES,
+    BELOW_ABOVE,
+    CURRENCIES,
+    FRACTIONS,
+    HOUR_WORDS,
+    OF_MILLIONS,
+    ONE_AND_A_HALF,
+    ORDINAL_MARKS,
+    PAST,
+    SAID,
+    SHORT_CURRENCIES,
+    SHORT_UNITS,
+    SIGNS,
+    SQUARED,
+    STOP_ORDINALS,
+    STREETS,
+    TO,
+    UNITS,
+    YEAR_ORDINALS,
+)
 
-_NUM2WORDS = {"kk": "kz", "nn": "no"}
-
-_NUMBER = r"(?:[1-9]\d{0,2}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,']*)"
+_NUMBER = r"(?:[1-9]\d{0,2}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,'\u066b\u066c]*)"
 _GROUPED = re.compile(r"\d{1,3}(?:([.,' ])\d{3})(?:\1\d{3})*(?!\d)")
-_DECIMAL = re.compile(r"(\d+)[.,](\d+)(?![.,]?\d)")
-
-_UNITS = {
-    "length-kilometer": "km км",
-    "length-meter": "m м",
-    "length-centimeter": "cm см",
-    "length-millimeter": "mm мм",
-    "mass-kilogram": "kg кг",
-    "mass-gram": "g г",
-    "mass-milligram": "mg мг",
-    "volume-liter": "l л",
-    "volume-milliliter": "ml мл",
-    "duration-hour": "h ч std",
-    "duration-minute": "min мин",
-    "duration-second": "s с sek sec",
-    "speed-kilometer-per-hour": "km/h км/ч kmh",
-    "temperature-celsius": "°c °с",
-    "angle-degree": "°",
-    "digital-gigabyte": "gb гб go",
-    "digital-megabyte": "mb мб mo",
-    "frequency-hertz": "hz гц",
-    "frequency-kilohertz": "khz кгц",
-    "power-watt": "w вт",
-    "power-kilowatt": "kw квт",
-    "area-square-meter": "m2 м2",
-    "area-square-kilometer": "km2 км2",
-}
-_UNIT_OF = {symbol: unit for unit, symbols in _UNITS.items() for symbol in symbols.split()}
-_PERCENT = {"ar": ["في المئه", "بالمئه"], "ko": ["퍼센트"], "vi": ["phần trăm"], "it": ["per cento"]}
-"""Where the CLDR gives the sign, or another spelling."""
-_CURRENCIES = {
-    "€": "EUR",
-    "$": "USD",
-    "£": "GBP",
-    "¥": "JPY",
-    "₹": "INR",
-    "₽": "RUB",
-    "₩": "KRW",
-    "₺": "TRY",
-    "tl": "TRY",
-}
-_CURRENCIES |= {"₫": "VND", "₴": "UAH", "r$": "BRL", "zł": "PLN", "kč": "CZK"}
+_DECIMAL = re.compile(r"(\d+)[.,\u066b](\d+)(?![.,]?\d)")
+_ROMAN = re.compile(r"\b(?=[IVXLC]{2})C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?=(?:er|ers|e|es|ème|eme|[oa])?\b)")
+_MARK = "\ue000"
+"""Before a Roman numeral, whose case is lost later."""
+_UNIT_OF = {symbol: unit for unit, symbols in UNITS.items() for symbol in symbols.split()}
 _COUNTS = (1, 2, 5, 1.5)
 """Of which at least one needs each form that a noun has beside a number (CLDR, plural rules)."""
-
-_HOUR_WORDS = {
-    "de": "uhr", "fr": "heures|heure", "es": "y|horas y|horas|con", "it": "e|ore e|ore", "pt": "e|horas e|horas|hora e",
-    "nl": "uur", "sv": "och", "da": "og", "no": "og", "ca": "i", "ro": "și",
-}  # fmt: skip
-_HOUR_WORDS |= {"ja": "時", "ko": "시", "th": "นาฬิกา"}
-_TO = {"de": "bis", "fr": "à", "es": "a", "it": "a", "pt": "a", "nl": "tot", "sv": "till", "ru": "до", "pl": "do"}
-_TO |= {"ja": "から", "ko": "에서", "tr": "ile"}
-_TURKISH = re.compile(
-    "sıfır|bir|iki|üç|dört|beş|altmış|altı|yedi|sekiz|dokuz|on|yirmi|otuz|kırk|elli|yetmiş|seksen|doksan|yüz|bin|milyon"
-    "|milyar|trilyon|virgül"
-)
-"""num2words writes a Turkish number as one word, people in one each."""
-_GENDERS = (
-    ("es", "uno", "ún un una"), ("ca", "u", "un una"), ("pt", "dois", "duas"), ("pt", "um", "uma"),
-    ("it", "uno", "un una"),
-    ("ru", "два", "две двух"), ("ru", "один", "одна одно одну"), ("uk", "два", "дві"), ("pl", "dwa", "dwie dwóch"),
-    ("de", "eins", "ein eine einen einem einer"), ("fr", "un", "une"),
-)  # fmt: skip
-_AND = {"de": "und", "fr": "et", "es": "con|y", "it": "e", "pt": "e", "nl": "en", "sv": "och", "da": "og", "no": "og"}
-_OPERATORS = {
-    "de": "plus|und;minus;mal;geteilt durch|durch;gleich|ist gleich|ist;kleiner als|ist kleiner als"
-    ";größer als|ist größer als",
-    "fr": "plus|et;moins;fois|multiplié par;divisé par|sur;égale|égal à|font;inférieur à|est inférieur à|plus petit que"
-    ";supérieur à|est supérieur à|plus grand que",
-    "es": "más|y;menos;por;dividido por|dividido entre|entre;igual a|es igual a|son;menor que|es menor que"
-    ";mayor que|es mayor que",
-    "it": "più;meno;per;diviso;uguale|è uguale a|fa;minore di|è minore di;maggiore di|è maggiore di",
-    "pt": "mais;menos;vezes;dividido por;igual a|é igual a;menor que|é menor que|menor do que"
-    ";maior que|é maior que|maior do que",
-    "nl": "plus;min|minus;keer|maal;gedeeld door;is|is gelijk aan;kleiner dan|is kleiner dan;groter dan|is groter dan",
-    "sv": "plus;minus;gånger;delat med;lika med|är lika med;mindre än|är mindre än;större än|är större än",
-    "da": "plus;minus;gange;divideret med;lig med|er lig med;mindre end|er mindre end;større end|er større end",
-    "no": "pluss;minus;ganger;delt på;er lik|lik;mindre enn|er mindre enn;større enn|er større enn",
-    "ru": "плюс;минус;умножить на|на;разделить на|делить на;равно|равняется;меньше|меньше чем;больше|больше чем",
-    "uk": "плюс;мінус;помножити на;поділити на;дорівнює;менше|менше ніж;більше|більше ніж",
-    "pl": "plus;minus;razy;podzielić przez;równa się;mniejsze niż|jest mniejsze niż;większe niż|jest większe niż",
-    "tr": "artı;eksi;çarpı;bölü;eşittir|eşit;küçüktür|küçük;büyüktür|büyük",
-    "ja": "足す|たす|プラス;マイナス|引く|ひく;掛ける|かける;割る|わる;は|イコール;小なり|より小さい;大なり|より大きい",
-    "ko": "더하기|플러스;마이너스|빼기;곱하기;나누기;는|은|이퀄;보다 작다;보다 크다",
-    "vi": "cộng;âm|trừ;nhân;chia;bằng;nhỏ hơn|bé hơn;lớn hơn",
-    "fi": "plus;miinus;kertaa;jaettuna;on|on yhtä kuin;pienempi kuin|on pienempi kuin;suurempi kuin|on suurempi kuin",
-    "cs": "plus;minus|mínus;krát;děleno;rovná se;menší než|je menší než;větší než|je větší než",
-    "th": "บวก;ลบ;คูณ;หาร;เท่ากับ;น้อยกว่า;มากกว่า",
-    "ar": "زائد;سالب|ناقص;ضرب|في;قسمة|على;يساوي;أصغر من;أكبر من",
-}
-"""Of + - × ÷ = < >. Elsewhere a sign is a word of its own."""
-_SIGNS = {"+": 0, "-": 1, "×": 2, "*": 2, "÷": 3, "=": 4, "<": 5, ">": 6}
-_SHORT_UNITS = {
-    "mass-kilogram": {"ja": "キロ", "es": "kilos|kilo", "pt": "quilos|quilo", "fr": "kilos|kilo", "de": "kilo",
-                      "ko": "킬로", "it": "chili|chilo|chilogrammi", "nl": "kilo", "sv": "kilo", "ru": "кило",
-                      "vi": "ki lô gam|ký|cân"},
-    "length-kilometer": {"ja": "キロ", "ko": "킬로", "vi": "ki lô mét|cây số"},
-    "speed-kilometer-per-hour": {"de": "stundenkilometer", "ja": "キロ", "vi": "ki lô mét một giờ|ki lô mét trên giờ"},
-    "temperature-celsius": {"ja": "度", "ko": "도", "vi": "độ|độ c"},
-}  # fmt: skip
-"""As people say them, beside the names of the CLDR."""
-_SHORT_CURRENCIES = {
-    "TRY": {"tr": ("lira",)},
-    "BRL": {"pt": ("reais", "real")},
-    "RUB": {"ru": ("рублей", "рубля", "рубль")},
-}
-_HALF_PAST = {"fr": "{0} heures et demie", "es": "{0} y media", "it": "{0} e mezza", "pt": "{0} e meia"}
-_HALF_PAST |= {
-    "de": "halb {1}",
-    "nl": "half {1}",
-    "sv": "halv {1}",
-    "da": "halv {1}",
-    "no": "halv {1}",
-    "ja": "{0} 時 半",
-    "ko": "{0} 시 반",
-}
-_QUARTER_PAST = {"fr": "{0} heures et quart", "es": "{0} y cuarto", "it": "{0} e un quarto", "de": "viertel nach {0}"}
-_QUARTER_PAST |= {"nl": "kwart over {0}"}
-
-_ORDINAL_MARKS = {
-    "fr": "er|re|ère|e|ème|eme|nd|nde", "es": r"\.?[oa]|\.?er|ro|ra|do|da|to|ta|mo|ma", "it": "[oa]", "pt": r"\.?[oa]",
-    "nl": "e|de|ste", "sv": ":a|:e", "ru": "-?(?:й|я|е|го|му|м|х|ый|ая|ое)", "uk": "-?(?:й|а|е|го)", "ca": "r|n|t|è|a",
-}  # fmt: skip
-_STOP_ORDINALS = frozenset(
-    ["de", "da", "no", "nn", "fi", "cs", "sk", "pl", "hu", "et", "hr", "sl", "sr", "is", "lv", "tr"]
-)
-"""Languages that write the third as "3."."""
-_ENDINGS = {"de": ("", "n", "r", "s"), "nl": ("",)}
-_YEAR_ORDINALS = frozenset(["ru", "uk", "pl", "cs", "be", "bg"])
-"""In these a year is an ordinal, in whatever case the sentence wants."""
-
-_ABBREVIATIONS = {
-    "de": "z. b.=zum beispiel|d. h.=das heißt|u. a.=unter anderem|usw=und so weiter|bzw=beziehungsweise|dr=doktor"
-    "|nr=nummer|hr=herr|fr=frau|ca=circa|st=sankt|str=straße|evtl=eventuell|ggf=gegebenenfalls|vgl=vergleiche",
-    "fr": "m=monsieur|mm=messieurs|mme=madame|mlle=mademoiselle|dr=docteur|etc=et cetera|p. ex.=par exemple"
-    "|c.-à-d.=c'est-à-dire|st=saint|ste=sainte|no=numéro|n°=numéro|av=avenue|bd=boulevard",
-    "es": "sr=señor|sra=señora|srta=señorita|dr=doctor|dra=doctora|ud=usted|uds=ustedes|etc=etcétera"
-    "|p. ej.=por ejemplo|núm=número|n.o=número|no=número|av=avenida|ee. uu.=estados unidos",
-    "it": "sig=signor|sig.ra=signora|dott=dottor|dott.ssa=dottoressa|ecc=eccetera|prof=professor|pag=pagina|n=numero",
-    "pt": "sr=senhor|sra=senhora|dr=doutor|dra=doutora|etc=et cetera|p. ex.=por exemplo|av=avenida|no=número",
-    "nl": "bijv=bijvoorbeeld|bv=bijvoorbeeld|d.w.z.=dat wil zeggen|dhr=de heer|mevr=mevrouw|enz=enzovoort|nr=nummer"
-    "|o.a.=onder andere|a.u.b.=alstublieft|dr=dokter|st=sint",
-    "ru": "no=номер|тыс=тысяч|млн=миллионов|млрд=миллиардов"
-    "|т. е.=то есть|т. д.=так далее|т. п.=тому подобное|г=год|гг=годы|ул=улица|руб=рублей|др=другие|им=имени",
-    "sv": "t. ex.=till exempel|bl. a.=bland annat|d. v. s.=det vill säga|osv=och så vidare|kl=klockan"
-    "|dr=doktor|nr=nummer",
-    "da": "bl. a.=blandt andet|f. eks.=for eksempel|kl=klokken|osv=og så videre|nr=nummer",
-    "no": "bl. a.=blant annet|f. eks.=for eksempel|kl=klokken|osv=og så videre|nr=nummer",
-    "pl": "np=na przykład|itd=i tak dalej|tzn=to znaczy|dr=doktor|ul=ulica|nr=numer|r=roku",
-}
+_MOST_READINGS, _MOST_DATES = 240, 2400
+"""Of one place: what a long one may be said like is a product."""
 _ALEFS = str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ك": "ک", "ي": "ی", "ى": "ی"})
 _CEDILLAS = str.maketrans("şţŞŢ", "șțȘȚ")
 
@@ -179,42 +63,63 @@ _TONES = {
 }  # fmt: skip
 """Vietnamese writes the tone on either vowel: hoà, hòa."""
 _VIETNAMESE = re.compile(rf"(?<!q)(?:{'|'.join(_TONES)})(?![^\W\d_])")
-_KOREAN_TENS = ("", "열", "스물", "서른", "마흔", "쉰", "예순", "일흔", "여든", "아흔")
-_KOREAN_ONES = ("", "한", "두", "세", "네", "다섯", "여섯", "일곱", "여덟", "아홉")
+_SAME_NASALS = re.compile("ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])")
+_DEVANAGARI = ("hi", "mr", "ne", "sa")
+_DOTTED_TIMES = frozenset(["it", "pl", "tr", "fi", "da", "no", "nn", "sv", "id"])
+"""Languages that write 15.30."""
+_DOTTED_TIME = re.compile(r"(2[0-4]|[01]?\d)\.([0-5]\d)")
 
 
 def spoken_places(text: str, code: str) -> Iterator[Place]:
     """The places of a text of :func:`.characters.without_invisible` in the language of Whisper's ``code``."""
-    text, end = folded(text, code), 0
+    text, end = folded(_ROMAN.sub(lambda match: _MARK + match[0], text), code), 0
     for match in _tokens(code).finditer(text):
         yield from _plain(text[end : match.start()])
         said, end = match[0], match.end()
-        if match["time"]:
+        if match["clock"]:
+            yield _clock(*map(int, said.split(":")), code)
+        elif match["date"]:
+            yield _date(said, code)
+        elif match["fraction"]:
+            yield _fraction(match["whole"], *re.findall(r"\d+", said)[-2:], code)
+        elif match["time"]:
             yield _time(int(match["hour"]), int(match["minute"]), code)
+        elif match["roman"]:
+            yield _roman(said.removeprefix(_MARK), code)
         elif match["ordinal"]:
             yield _ordinal(match["ordinal"], code)
         elif match["money"]:
-            yield from _money(match["before"] or match["behind"], match["amount"] or match["amount2"], code)
+            amount, scale = (match[f"{name}_before"] or match[f"{name}_behind"] for name in ("amount", "scale"))
+            yield from _money(match["before"] or match["behind"], amount, scale, code)
         elif match["measure"]:
-            yield _measure(match["measured"], match["unit"], code)
+            yield _measure(match["measured"] or match["measured_behind"], match["unit"] or match["unit_before"], code)
         elif match["number"]:
             numbers = list(_numbers(said, code))
-            if len(numbers) == 1 and said.isdigit() and int(said) <= 31 and _before_a_month(text[end:], code):
-                numbers = [(*numbers[0], *_ordinals(said, code))]
+            if len(numbers) == 1 and re.fullmatch("[12]?\\d|3[01]", said) and _before_a_month(text[end:], code):
+                numbers = [place(*map(" ".join, numbers[0]), *_ordinals(said, code))]
+            time = _DOTTED_TIME.fullmatch(said.rstrip(".,")) if code in _DOTTED_TIMES else None
+            if len(numbers) == 1 and time is not None:
+                numbers = [(*numbers[0], *_time(int(time[1]), int(time[2]), code))]
             yield from numbers
+        elif match["power"]:
+            yield _power(match["exponent"], code)
         elif match["sign"]:
             sign = said.strip()
             around = (text[: match.start()].rstrip()[-1:], text[match.end() :].lstrip()[:1])
-            words = _sign_words(sign, code) or [sign]
-            yield place(*([] if sign == "-" or (sign != "*" and all(map(str.isalnum, around))) else [""]), *words)
+            words = _sign_words(sign.replace("*", "×"), code) or [sign]
+            is_spoken = sign in "-@&" or (sign != "*" and all(map(str.isalnum, around)))
+            yield place(*([] if is_spoken else [""]), *words)
+        elif match["dot"]:
+            yield place("", *_sign_words(".", code))
         elif match["dash"]:
-            yield place("", *_sign_words("-", code)[:1], *_TO.get(code, "").split("|"))
-        elif said == "%":
-            yield place(
-                *(folded(one, code) for one in _PERCENT.get(code, ())), *_unit_words("concentr-percent", code), ""
-            )
+            yield place("", *_sign_words("-", code)[:1], *folded(TO.get(code, ""), code).split("|"))
+        elif said in _UNIT_OF:
+            yield place(*_unit_words(_UNIT_OF[said], code) or [said], *_short_unit(_UNIT_OF[said], code))
+        elif match["unspoken"]:
+            yield ((said,),)
         else:
-            yield place(_words_of(said), _abbreviations(code)[_short_key(said)])
+            longs = {short.replace(".", ""): words for short, words in _abbreviations(code).items()}
+            yield place(_words_of(said), *longs[_short_key(said).replace(".", "")])
     yield from _plain(text[end:])
 
 
@@ -224,7 +129,8 @@ def _plain(text: str) -> Iterator[Place]:
 
 def folded(text: str, code: str) -> str:
     """Letters without what some writers leave out: their case, "ё" for "е" in Russian, hamzas in Arabic, the tonos of
-    Greek; "Straße" as "strasse", of Turkish "İ" as "i" and "I" as "ı", of Romanian the cedilla as a comma."""
+    Greek; "Straße" as "strasse", of Turkish "İ" as "i" and "I" as "ı", of Romanian the cedilla as a comma; of Hindi the
+    nasals that are one sign (हिन्दी, हिंदी) and the dots of foreign sounds (फ़ोन, फोन)."""
     if code in ("tr", "az"):
         text = text.replace("İ", "i").replace("I", "ı")
     text = text.casefold().replace("i\u0307", "i")
@@ -234,41 +140,71 @@ def folded(text: str, code: str) -> str:
     elif code in ("ar", "fa", "ur"):
         text = text.translate(_ALEFS)
         text = text.replace("ة", "ه").replace("مائ", "مئ") if code == "ar" else text
+    elif code in _DEVANAGARI:
+        text = re.sub("([क-घजफ])\u093c", r"\1", unicodedata.normalize("NFD", text))
+        text = _SAME_NASALS.sub("\u0902", text.replace("\u0901", "\u0902"))
+    elif code == "nl":
+        text = text.replace("één", "een")
+    elif code == "ko":
+        text = re.sub("(?<![가-힣])유월", "육월", re.sub("(?<![가-힣])시월", "십월", text))
+    elif code == "it":
+        text = re.sub(r"é\b", "è", text)
+    elif code == "ja":
+        text = re.sub("(.)々", r"\1\1", text.replace("〇", "零"))
     elif code == "vi":
         text = _VIETNAMESE.sub(lambda found: _TONES[found[0]], unicodedata.normalize("NFC", text))
     elif code == "ro":
         text = text.translate(_CEDILLAS)
     elif code == "el":
         text = unicodedata.normalize("NFD", text).replace("\u0301", "")
+    if code in STREETS:
+        text = re.sub(r"(?<=[^\W\d_])str\.", STREETS[code].casefold(), text)
     return unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=8)
 def _tokens(code: str) -> re.Pattern[str]:
-    signs = "|".join(re.escape(folded(sign, code)) for sign in sorted(_CURRENCIES, key=len, reverse=True))
+    signs = "|".join(
+        re.escape(sign) + (r"(?![^\W\d_])" if sign[-1].isalpha() else "")
+        for sign in sorted(_currencies(code), key=len, reverse=True)
+    )
     units = "|".join(re.escape(symbol) for symbol in sorted(_symbols(code), key=len, reverse=True))
-    marks = [rf"\d{{1,4}}(?:{_ORDINAL_MARKS[code]})(?![^\W\d_])"] if code in _ORDINAL_MARKS else []
-    marks += [r"\d{1,2}\.(?=\ [^\W\d_])"] if code in _STOP_ORDINALS else []
-    shorts = sorted(_abbreviations(code), key=len, reverse=True)
+    scales = "|".join(re.escape(scale) for scale in sorted(_scales(code), key=len, reverse=True)) or "(?!)"
+    marks = [rf"\d{{1,4}}(?:{ORDINAL_MARKS[code]})(?![^\W\d_])"] if code in ORDINAL_MARKS else []
+    marks += [r"\d{1,2}\.(?=\ [^\W\d_])"] if code in STOP_ORDINALS else []
     short = "|".join(
-        r"\.?\ ?".join(map(re.escape, one.split("."))) + (r"\." if len(one) == 1 else r"(?:\.|(?![^\W_]))")
-        for one in shorts
+        r"\.?[ -]?".join(map(re.escape, one.split(".")))
+        + (r"\." if len(one) == 1 or one in _calendar(code) else r"(?:\.|(?![^\W_]))")
+        for one in sorted(_abbreviations(code), key=len, reverse=True)
     )
     return re.compile(
         rf"""
           (?P<sign>(?<![\w.-])-(?=(?:{signs})?\d)
             | \ ?[+×÷=<>*]\ ?
+            | @ | &
             | (?<=[\d\w]\ )-(?=\ \d))
-        | (?P<dash>(?<=\d)-(?=\d))
+        | (?P<dash>(?<=\d)[-~](?=\d))
+        | (?P<dot>(?<=[^\W\d_])\.(?=[^\W\d_]{{2}}))
+        | (?P<clock>(?<![\d:])\d{{1,2}}:[0-5]\d:[0-5]\d(?![\d:]))
+        | (?P<date>(?<![\d./-])(?:\d{{4}}(?P<cut>[-/.])\d{{1,2}}(?P=cut)\d{{1,2}}
+            |\d{{1,2}}(?P<cut2>[-/.])\d{{1,2}}(?P=cut2)\d{{4}})(?![\d/-]|\.\d))
         | (?P<time>(?<!\d)(?P<hour>[012]?\d)
-            (?::|(?:h|\ h\ )(?=\d)|[時时시]\ ?(?=\d+\ ?[分분])|\.(?=\d\d\ (?:uhr|uur)\b)
+            (?::|(?:h|\ h\ |u)(?=\d)|[時时시]\ ?(?=\d+\ ?[分분])|\.(?=\d\d\ (?:uhr|uur)\b)
               |(?:(?<=kl\.\ \d\d)|(?<=kl\ \d\d))\.)
-            (?P<minute>[0-5]\d)(?!\d)(?:\ (?:uhr|uur)\b|\ ?[分분])?)
+            (?P<minute>[0-5]\d)(?!\d)(?:\ (?:uhr|uur|h)\b|\ ?[分분])?)
+        | (?P<fraction>(?<![\d/.,])(?P<whole>\d{{1,3}}\ )?\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
+        | (?P<roman>{_MARK}[ivxlcı]+(?:er|ers|e|es|ème|eme|[oa])?(?![^\W_]))
         | (?P<ordinal>{"|".join(marks) or "(?!)"})
-        | (?P<money>(?P<before>{signs})\s?(?P<amount>{_NUMBER})|(?P<amount2>{_NUMBER})\s?(?P<behind>{signs}))
-        | (?P<measure>(?P<measured>{_NUMBER})\s?(?P<unit>{units})(?![^\W_]))
+        | (?P<money>(?<![^\W\d_])(?P<before>{signs})\s?(?P<amount_before>{_NUMBER})
+              (?:\s?(?P<scale_before>{scales})(?![^\W_]))?
+            |(?P<amount_behind>{_NUMBER})(?:\s?(?P<scale_behind>{scales})\.?)?\s?(?:(?:de|di|d')\s?)?
+              (?P<behind>{signs}))
+        | (?P<measure>(?P<measured>{_NUMBER})\s?(?P<unit>{units})(?![^\W_])
+            |(?P<unit_before>[%٪‰])\s?(?P<measured_behind>{_NUMBER}))
         | (?P<number>{_NUMBER})
-        | %
+        | (?P<power>\^(?P<exponent>-?\d+))
+        | [%٪‰]
+        | (?P<unspoken>[±≠≤≥≈√∞§])
         | (?P<short>(?<![^\W_])(?:{short or "(?!)"}))
         """,
         re.VERBOSE,
@@ -276,28 +212,89 @@ def _tokens(code: str) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=8)
+def _currencies(code: str) -> dict[str, str]:
+    """Currencies by sign, by code, and the euro by its name: "19,99 Euro" is "neunzehn Euro neunundneunzig"."""
+    found = {folded(sign, code): currency for sign, currency in CURRENCIES.items()}
+    return found | dict.fromkeys((name for name in _currency_names("EUR", code) if name.isalpha()), "EUR")
+
+
+@lru_cache(maxsize=8)
 def _symbols(code: str) -> dict[str, str]:
     """Units by their symbols, in Latin letters and as the language writes them."""
     found = {folded(symbol, code): unit for symbol, unit in _UNIT_OF.items()}
-    for unit in _UNITS:
+    for unit in UNITS:
         for pattern in _formatted(unit, code, "short"):
-            found.setdefault("".join(pattern).strip(), unit)
+            symbol = "".join(pattern).strip()
+            found.setdefault(symbol, unit)
+            found.setdefault(symbol.rstrip("."), unit)
     return {symbol: unit for symbol, unit in found.items() if symbol}
 
 
 @lru_cache(maxsize=8)
-def _abbreviations(code: str) -> dict[str, str]:
+def _scales(code: str) -> dict[str, tuple[str, ...]]:
+    """Words of thousands, millions and so on by their short form and by themselves: "Mio" is "Million", "Millionen"."""
+    from babel.core import UnknownLocaleError
+    from babel.numbers import format_compact_decimal
+
+    found: dict[str, list[str]] = {}
+    for power in (3, 6, 9, 12):
+        shorts, longs = [], []
+        for count in (1, 2, 5):
+            for form, said in (("short", shorts), ("long", longs)):
+                try:
+                    text = format_compact_decimal(count * 10**power, format_type=form, locale=code)
+                except (UnknownLocaleError, ValueError):
+                    return {}
+                match = re.fullmatch(rf"{count}\s?([^\d]+)", text)
+                said += [folded(match[1].strip().rstrip(".॰"), code)] if match is not None else []
+        for one in (*shorts, *longs):
+            found[one] = [*found.get(one, ()), *longs]
+    return {one: tuple(dict.fromkeys(longs)) for one, longs in found.items()}
+
+
+@lru_cache(maxsize=8)
+def _abbreviations(code: str) -> dict[str, tuple[str, ...]]:
     """Words by their short form, its letters separated by full stops."""
-    listed = (one.partition("=")[::2] for one in _ABBREVIATIONS.get(code, "").split("|") if one)
-    return {_short_key(folded(short, code)): _words_of(folded(words, code)) for short, words in listed}
+    found = dict(_calendar(code))
+    for short, longs in _scales(code).items():
+        found |= {_short_key(short): longs} if len(short) > 1 and short not in longs else {}
+    for one in filter(None, ABBREVIATIONS.get(code, "").split("|")):
+        short, words = one.split("=")
+        found[_short_key(folded(short, code))] = tuple(_words_of(folded(word, code)) for word in words.split("/"))
+    return {short: words for short, words in found.items() if short}
+
+
+@lru_cache(maxsize=8)
+def _calendar(code: str) -> dict[str, tuple[str, ...]]:
+    """Months and days of the week by their short form, which has a full stop: without, many are other words."""
+    locale = _locale(code)
+    found: dict[str, list[str]] = {}
+    for names in (locale.months, locale.days) if locale is not None else ():
+        for of in names.values():
+            for key, short in of.get("abbreviated", {}).items():
+                long = [folded(each["wide"][key], code) for each in names.values()]
+                if folded(short, code).rstrip(".") not in long and short.strip(".").isalpha():
+                    found.setdefault(_short_key(folded(short, code)), []).extend(long)
+    return {short: tuple(dict.fromkeys(map(_words_of, longs))) for short, longs in found.items()}
+
+
+@lru_cache(maxsize=8)
+def _locale(code: str):
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return Locale(code)
+    except (UnknownLocaleError, ValueError):
+        return None
 
 
 def _short_key(short: str) -> str:
-    return ".".join(re.findall(r"[^\W\d_]+|°", short))
+    return ".".join(re.findall(r"(?:[^\W\d_]|[\u0900-\u0963])+|°", short))
 
 
 def _numbers(token: str, code: str) -> Iterator[Place]:
-    token = token.rstrip(".,' ")
+    token = token.rstrip(".,'\u066b\u066c ").replace("\u066c", "").replace("\u066b", ".")
+    token = token.replace(",", "") if re.fullmatch(r"\d{1,2}(?:,\d\d)+,\d{3}", token) else token  # of India
     point = max(token.rfind("."), token.rfind(","))
     if "." in token and "," in token and token.count(token[point]) == 1:  # the last of the two is the decimal point
         token = re.sub(r"\D", "", token[:point]) + token[point:]
@@ -314,43 +311,42 @@ def _numbers(token: str, code: str) -> Iterator[Place]:
 
 
 def number_place(digits: str, code: str) -> Place:
-    """A whole number: in words, as a year, digit by digit; as it is where num2words does not know the language."""
-    readings = [_in_words(digits, code, "cardinal")]
+    """A whole number: in words, as a year, digit by digit; as it is where nothing knows the language."""
+    readings = list(_in_words(digits, code, "cardinal"))
+    usual = readings[0] if readings else ""
+    if len(digits) == 4:
+        readings += _in_words(digits, code, "year")
+        readings += _ordinals(digits, code) if code in YEAR_ORDINALS else ()
     if len(digits) > 1:
-        if len(digits) == 4:
-            readings.append(_in_words(digits, code, "year"))
-            readings += _cases(_in_words(digits, code, "ordinal")) if code in _YEAR_ORDINALS else ()
-        one_by_one = [_in_words(digit, code, "cardinal") for digit in digits]
-        readings.append(" ".join(one_by_one) if None not in one_by_one else " ".join(digits))
-    if readings[0] and digits in ("100", "1000") and readings[0].startswith("ein"):
-        readings.append(readings[0].removeprefix("ein"))  # German: hundert, tausend
-    if readings[0]:
-        readings += _genders(readings[0], code)
-    if code == "nl" and len(digits) == 4 and digits[1] != "0":
-        high, low = _in_words(digits[:2], code, "cardinal"), _in_words(digits[2:].lstrip("0") or "0", code, "cardinal")
-        readings.append(f"{high}honderd{low if int(digits[2:]) else ''}")
-    if code == "ko" and len(digits) < 3 and int(digits):
-        ones = _KOREAN_ONES[int(digits) % 10]
-        native = _KOREAN_TENS[int(digits) // 10] + ones
-        readings += [native, "스무"] if digits == "20" else [native]
-        readings += {"6": ["유"], "10": ["시"]}.get(digits, [])  # 유월, 시월
-    if code == "ko" and "0" in digits:
-        said = ["공" if one == "0" else _in_words(one, code, "cardinal") or one for one in digits]
-        readings += [" ".join(said), "".join(said)]
-    if code == "ko" and len(digits) > 2:
-        readings.append("".join(_in_words(one, code, "cardinal") or one for one in digits))
-    if code == "vi" and readings[0] and " lẻ " in readings[0]:
-        readings += [readings[0].replace(" lẻ ", other) for other in (" linh ", " không trăm ", " không trăm linh ")]
-    return place(*([] if readings[0] else [digits]), *filter(None, readings))
-
-
-def _genders(said: str, code: str) -> Iterator[str]:
-    """The number beside nouns of other genders."""
-    for language, ending, others in _GENDERS:
-        if code == language and said.endswith(ending):
-            yield from (said.removesuffix(ending) + other for other in others.split())
-    if code in ("es", "pt") and re.search(r"(?:cient|cent|zent|quinient)os\b", said):
-        yield re.sub(r"(?<=[nt])tos\b|(?<=quinien)tos\b", "tas", said)
+        ones = [_in_words(digit, code, "cardinal")[:1] for digit in digits]
+        said = [one[0] for one in ones if one]
+        readings.append(" ".join(said if len(said) == len(digits) else digits))
+        if code == "ko":
+            readings.append("".join(said))
+    if code in ("ko", "ja") and "0" in digits:
+        zero = {"ko": "공", "ja": "ゼロ"}[code]
+        ones = [zero if one == "0" else _in_words(one, code, "cardinal")[0] for one in digits]
+        readings += [" ".join(ones), "".join(ones)]
+    if code == "de" and usual.startswith(("einhundert", "eintausend")):
+        readings.append(usual.removeprefix("ein"))
+    if code in ("ru", "uk") and usual.startswith(("одна ", "один ")) and len(digits) > 3:
+        readings.append(usual.partition(" ")[2])  # тысяча, миллион
+    if code in ("de", "nl") and len(digits) == 4 and digits[0] != "0":
+        low = str(int(digits[2:]))
+        pairs = product(_in_words(digits[:2], code, "cardinal")[:1], _in_words(low, code, "cardinal")[:1])
+        for high, last in pairs:
+            readings += [f"{high} {last}"] if len(low) == 2 else []
+            readings += [f"{high}honderd{last if int(low) else ''}"] if code == "nl" and digits[1] != "0" else []
+    if code == "fr" and usual.endswith(("vingts", "cents")):
+        readings.append(usual[:-1])  # les années quatre-vingt
+    if code == "hi" and usual.startswith("एक ") and len(digits) > 2:
+        readings.append(usual.partition(" ")[2])
+        low = _in_words(digits[2:].lstrip("0"), code, "cardinal")[:1] if digits[2:].strip("0") else ("",)
+        high = _in_words(digits[:2], code, "cardinal")[:1] if len(digits) == 4 and digits[1] != "0" else ()
+        readings += [f"{one} सौ {then}" for one in high for then in low]
+    if code == "vi" and " lẻ " in usual:
+        readings += [usual.replace(" lẻ ", other) for other in (" linh ", " không trăm ", " không trăm linh ")]
+    return place(*([] if usual else [digits]), *readings)
 
 
 def _before_a_month(text: str, code: str) -> bool:
@@ -360,75 +356,192 @@ def _before_a_month(text: str, code: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _months(code: str) -> frozenset[str]:
-    from babel import Locale, UnknownLocaleError
-
-    try:
-        months = Locale(code).months
-    except (UnknownLocaleError, ValueError):
-        return frozenset()
-    return frozenset(folded(name, code) for of in months.values() for name in of["wide"].values())
+    locale = _locale(code)
+    lists = locale.months.values() if locale is not None else ()
+    names = (name for of in lists for form in ("wide", "abbreviated") for name in of[form].values())
+    return frozenset(folded(name, code).rstrip(".") for name in names)
 
 
-def _ordinals(digits: str, code: str) -> Iterator[tuple[str, ...]]:
-    """The day of a month."""
+def _ordinals(digits: str, code: str) -> tuple[str, ...]:
+    """In every gender and case."""
     said = _in_words(digits, code, "ordinal")
-    forms = [said] if said else []
-    forms += [said + ending for ending in _ENDINGS.get(code, ())] if said else []
-    yield from (tuple(form.split()) for form in (*forms, *_cases(said)))
+    return tuple(dict.fromkeys((*said, *(form for one in said for form in _cases(one)))))
+
+
+def _cases(ordinal: str) -> Iterator[str]:
+    """Of a Slavic ordinal, an adjective at its end, the cases of years and hours; of a Hindi one its genders."""
+    for ending, others in (
+        ("ый", "ого ом ому ое ая ые"), ("ий", "его ем ему ье ья"), ("ой", "ого ом ому ое ая"), ("y", "ego ym e a ej"),
+        ("ci", "ciego cim cie cia ciej"), ("वां", "वीं वें"),
+    ):  # fmt: skip
+        if ordinal.endswith(ending):
+            yield from (re.sub(rf"{ending}(?=\s|$)", other, ordinal) for other in others.split())
 
 
 def _sign_words(sign: str, code: str) -> list[str]:
-    if code not in _OPERATORS:
+    if code not in SAID:
         return []
-    return folded(_OPERATORS[code], code).split(";")[_SIGNS[sign]].split("|")
+    return folded(SAID[code], code).split(";")[SIGNS.index(sign)].split("|")
 
 
-def _cases(ordinal: str | None) -> Iterator[str]:
-    """Of a Slavic ordinal, whose last words are adjectives: the nominative, and the cases that years stand in."""
-    if ordinal is None:
-        return
-    yield ordinal
-    for ending, others in (
-        ("ый", "ого ом ому ое ая"), ("ий", "его ем ему ье ья"), ("ой", "ого ом ому ое ая"), ("y", "ego ym e a"),
-        ("ci", "ciego cim cie cia"),
-    ):  # fmt: skip
-        if ordinal.endswith(ending):
-            yield from (re.sub(rf"{ending}\b", other, ordinal) for other in others.split())
+def _listed(words: str, code: str) -> list[str]:
+    return [_words_of(one) for one in folded(words, code).split("|") if one]
+
+
+def _power(exponent: str, code: str) -> Place:
+    """The exponent of 2^10: "hoch zehn"."""
+    digits = exponent.removeprefix("-")
+    said = [*_in_words(digits, code, "cardinal"), *_ordinals(digits, code)] or [digits]
+    if exponent[0] == "-":
+        said = [f"{minus} {one}" for one in said for minus in _sign_words("-", code) or ["-"]]
+    readings = [pattern.format(one) for pattern in _sign_words("^", code) or ["^ {}"] for one in said]
+    return place(*(_listed(SQUARED.get(code, ""), code) if exponent == "2" else ()), *readings)
 
 
 def _decimal(whole: str, fraction: str, code: str) -> Place:
-    said = _in_words(f"{whole}.{fraction}", code, "cardinal")
-    if said is None:
+    """3,5: "drei Komma fünf", "dreieinhalb"; of 2.0 the zero counts."""
+    wholes = _in_words(whole, code, "cardinal")
+    if not wholes:
         return place(f"{whole} {fraction}")
-    return place(said, *([said.replace(" punto ", " coma ")] if code == "es" else []))
+    ones = [_in_words(digit, code, "cardinal")[0] for digit in fraction]
+    rests = [" ".join(ones), *(_in_words(fraction, code, "cardinal") if fraction[0] != "0" else ())]
+    rests += [one.replace("零", "ゼロ") for one in rests if code == "ja"]
+    points = _sign_words(",", code)
+    said = [f"{one} {point} {rest}" for one in wholes for point in points for rest in rests]
+    usual = None
+    if not fraction.endswith("0") and code not in ("tr", "ar") and len(whole + fraction) <= 15:
+        usual = num2words_says(float(f"{whole}.{fraction}"), code, to="cardinal")
+    first = [_words_of(folded(usual, code))] if usual else []
+    halves = _halves(whole, code) if fraction == "5" else []
+    return place(*first, *said, *halves, *([] if first or said else [" ".join([wholes[0], *ones])]))
+
+
+def _halves(whole: str, code: str) -> list[str]:
+    said = _in_words(whole, code, "cardinal")
+    readings = [pattern.format(one) for pattern in AND_A_HALF.get(code, "").split("|") for one in said if pattern]
+    return [*readings, *(ONE_AND_A_HALF.get(code, "").split("|") if whole == "1" else ())]
+
+
+def _fraction(whole: str | None, above: str, below: str, code: str) -> Place:
+    """3/4: "drei Viertel", "drei durch vier"; 2 1/2: "zweieinhalb"."""
+    over, under = ((_in_words(one, code, "cardinal") or (one,)) for one in (above, below))
+    readings: list[str] = []
+    if code in FRACTIONS:
+        halves, thirds, quarters, others = folded(FRACTIONS[code], code).split(";")
+        nouns = list(filter(None, {"2": halves, "3": thirds, "4": quarters}.get(below, "").split("|")))
+        nouns = nouns or [one.format(nth) for one in others.split("|") for nth in _ordinals(below, code) if one]
+        nouns += [f"{one}s" for one in nouns if code in ("fr", "es", "pt")]
+        if below == "2" and above == "1":
+            readings += [*nouns, *(f"{one} {noun}" for one in over for noun in nouns)]
+        else:
+            readings += [f"{one} {noun}" for one in over for noun in nouns] + (nouns if above == "1" else [])
+    templates = folded(BELOW_ABOVE.get(code, ""), code).split("|")
+    readings += [one.format(over[0], under[0]) for one in templates if one]
+    if code == "tr":
+        readings.append(f"{_turkish_in(under[0])} {over[0]}")
+        readings += ["yarım", "buçuk"] if (above, below) == ("1", "2") else []
+    readings += [f"{over[0]} {word} {under[0]}" for word in _sign_words("÷", code)]
+    readings.append(f"{over[0]} {under[0]}")
+    if whole is None:
+        return place(*readings)
+    parts = number_place(whole.strip(), code)
+    links = ["", *_sign_words("&", code)]
+    mixed = _halves(whole.strip(), code) if (above, below) == ("1", "2") else []
+    return place(*mixed, *_combined([map(" ".join, parts), links, readings]))
+
+
+def _turkish_in(word: str) -> str:
+    """The locative: dörtte, altıda."""
+    vowel = next(one for one in reversed(word) if one in "aıoueiöü")
+    return word + ("t" if word[-1] in "fstkçşhp" else "d") + ("a" if vowel in "aıou" else "e")
+
+
+def _combined(parts: Iterable[Iterable[str]], most: int = _MOST_READINGS) -> Iterator[str]:
+    return (" ".join(one) for one in islice(product(*parts), most))
+
+
+def _date(written: str, code: str) -> Place:
+    """14.07.1789: number by number, or as the CLDR writes it out, "14. Juli 1789"."""
+    from babel.dates import format_date
+
+    parts = re.findall(r"\d+", written)
+    plain = [[*map(" ".join, number_place(str(int(one)), code))] for one in parts]
+    if len(parts[0]) == 4:
+        orders = [(int(parts[0]), int(parts[1]), int(parts[2]))]
+    else:
+        plain[:2] = [[*said, *_ordinals(str(int(one)), code)] for one, said in zip(parts, plain[:2], strict=False)]
+        orders = [(int(parts[2]), int(parts[1]), int(parts[0])), (int(parts[2]), int(parts[0]), int(parts[1]))]
+    readings: list[str] = []
+    for numbers in orders[: 2 if "/" in written else 1]:
+        try:
+            text = format_date(calendar_date(*numbers), "long", locale=_locale(code))
+        except (ValueError, AttributeError):  # no such day, or no such locale
+            continue
+        places = spoken_places(without_invisible(text), code)
+        readings += _combined([[" ".join(reading) for reading in one] for one in places], _MOST_DATES)
+    readings += [re.sub(" (?=[년월일]( |$))", "", one) for one in readings if code == "ko"]
+    return place(*islice(_combined(plain), _MOST_READINGS), *readings)
+
+
+def _clock(hour: int, minute: int, second: int, code: str) -> Place:
+    """1:30:00: "eine Stunde dreißig Minuten"; or a time of day with its seconds."""
+    numbers = [[*map(" ".join, number_place(str(value), code))] for value in (hour, minute, second)]
+    parts = [
+        [pattern.format(one) for pattern in _unit_patterns(unit, code) for one in said]
+        for said, unit, value in zip(numbers, ("hour", "minute", "second"), (hour, minute, second), strict=True)
+        if value
+        for unit in (f"duration-{unit}",)
+    ]
+    links = [["", *_sign_words("&", code)]] if len(parts) > 1 else []
+    readings = list(_combined([*parts[:-1], *links, *parts[-1:]])) if parts else []
+    times = [" ".join(one) for one in _time(hour, minute, code)] if hour <= 24 else []
+    ends = [numbers[2][0], *parts[-1]] if second else ["", numbers[2][0]]
+    return place(
+        *_combined([one[:1] for one in numbers]), *readings, *(f"{one} {end}" for one in times for end in ends)
+    )
+
+
+def _roman(letters: str, code: str) -> Place:
+    """XIV, IIe: as it is written, a number, or an ordinal behind a name ("der Zweite")."""
+    numeral = re.match("[ivxlcı]+", letters)[0].replace("ı", "i")  # type: ignore[index]  # the token begins with some
+    values = [{"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}[letter] for letter in numeral]
+    digits = str(sum(-one if one < two else one for one, two in zip(values, [*values[1:], 0], strict=True)))
+    ordinals = _ordinals(digits, code)
+    articles = ["", *ARTICLES.get(code, "").split("|")]
+    return place(
+        letters,
+        *(_in_words(digits, code, "cardinal") if len(numeral) == len(letters) else ()),
+        *(f"{article} {one}" for article in articles for one in ordinals),
+    )
 
 
 def _ordinal(written: str, code: str) -> Place:
     """3., 1er, 2:a, 5-й: of every gender; "3." may also end a sentence."""
     digits = re.match(r"\d+", written)[0]  # type: ignore[index]  # the token begins with one
     first = [" ".join(reading) for reading in number_place(digits, code)]
-    said = _in_words(digits, code, "ordinal")
-    if said is None:
-        return place(*first)
-    readings = [said + ending for ending in _ENDINGS.get(code, ("",))]
-    if said.endswith("o"):
-        readings += [said[:-1] + ending for ending in ("a", "os", "as", "")]
-    if said == "premier":
-        readings += ["première", "premiers", "premières"]
-    readings += [one for one in _cases(said) if code in _YEAR_ORDINALS]
-    is_certain = not written.endswith(".")
-    return place(*readings, *first) if is_certain else place(*first, *readings)
+    readings = list(_ordinals(digits, code))
+    if code == "fr" and digits == "2":
+        readings += ["second", "seconde"]
+    if written.endswith("°"):
+        first = [" ".join(reading) for reading in _measure(digits, "°", code)]
+    if not readings:
+        return place(*(f"{one} {_words_of(written[len(digits) :])}" for one in first))
+    return place(*first, *readings) if written.endswith(".") else place(*readings, *first)
 
 
-def _money(sign: str, amount: str, code: str) -> Iterator[Place]:
-    """5,50 €: "fünf Euro fünfzig", "fünf Euro und fünfzig Cent", "fünf Komma fünf Euro"."""
+def _money(sign: str, amount: str, scale: str | None, code: str) -> Iterator[Place]:
+    """5,50 €: "fünf Euro fünfzig", "fünf Euro und fünfzig Cent", "fünf Komma fünf Euro"; 2 Mio. €."""
     numbers = list(_numbers(amount, code))
     if len(numbers) != 1:
         yield from numbers
         return
-    currency = next(value for one, value in _CURRENCIES.items() if folded(one, code) == sign)
-    names = (*_currency_names(currency, code), *_SHORT_CURRENCIES.get(currency, {}).get(code, ()))
+    currency = _currencies(code)[sign]
+    names = (*_currency_names(currency, code), *_listed(SHORT_CURRENCIES.get(currency, {}).get(code, ""), code))
     said = [" ".join(reading) for reading in numbers[0]]
+    if scale:
+        links = ["", *OF_MILLIONS.get(code, "").split("|")]
+        yield place(*_combined([said, _scales(code)[scale], dict.fromkeys(links), names]))
+        return
     readings = [f"{one} {name}" for one in said for name in names]
     parts = re.split(r"[.,](?=\d{1,2}$)", amount.rstrip(".,' "))
     whole = re.sub(r"\D", "", parts[0])
@@ -437,34 +550,21 @@ def _money(sign: str, amount: str, code: str) -> Iterator[Place]:
         if not parts[1].strip("0"):
             yield place(*(f"{one} {name}" for one in whole_said for name in names), *readings)
             return
-        rest = [" ".join(one) for one in number_place(parts[1].ljust(2, "0").lstrip("0"), code)][:1]
-        short = [
-            f"{one} {name} {link} {small}"
-            for one in whole_said[:1]
-            for name in names
-            for link in ("", *_AND.get(code, "").split("|"))
-            for small in rest
-        ]
+        rest = " ".join(number_place(str(int(parts[1].ljust(2, "0"))), code)[0])
+        links = ["", *_sign_words("&", code)]
+        short = [f"{one} {name} {link} {rest}" for one in whole_said[:1] for name in names for link in links]
+        short += [f"{whole_said[0]} {link} {rest} {name}" for name in names for link in links[1:]]
         joined = _currency_in_words(f"{whole}.{parts[1]}", currency, code)
+        cents = joined.split()[-1:] if joined else []
+        short += [f"{one} {cent}" for one in short[: len(names) * len(links)] for cent in cents]
+        short += [f"{rest} {cent}" for cent in cents if not whole.strip("0")]
         readings = [*short, *([joined] if joined else []), *readings]
-    yield place(*readings, *said)
+    yield place(*readings)
 
 
 def _currency_in_words(amount: str, currency: str, code: str) -> str | None:
-    if currency == "BRL":  # the only currency of that language, which takes no other
-        return _said(float(amount), "pt_BR", code, to="currency")
-    return _said(float(amount), _NUM2WORDS.get(code, code), code, to="currency", currency=currency)
-
-
-def _said(number: float, language: str, code: str, **options: str) -> str | None:
-    """What num2words says, as words of ``code``; None for what it does not know."""
-    from num2words import num2words
-
-    try:
-        said = num2words(number, lang=language, **options)
-    except Exception:  # it raises many kinds for what it does not know, AttributeError among them
-        return None
-    return _words_of(folded(str(said), code))
+    said = num2words_says(float(amount), code, to="currency", currency=currency)
+    return _words_of(folded(said, code)) if said else None
 
 
 @lru_cache(maxsize=64)
@@ -485,14 +585,19 @@ def _currency_names(currency: str, code: str) -> tuple[str, ...]:
 def _measure(amount: str, symbol: str, code: str) -> Place:
     """5 km: "fünf Kilometer"; the noun in every form, as sentences inflect it."""
     numbers = [" ".join(reading) for one in list(_numbers(amount, code))[:1] for reading in one]
-    patterns = _unit_patterns(_symbols(code)[symbol], code)
-    letters = _words_of(symbol)
-    said = [pattern.format(number) for number in numbers for pattern in patterns]
-    short = folded(_SHORT_UNITS.get(_symbols(code)[symbol], {}).get(code, ""), code).split("|")
-    said += [f"{number} {one}" for number in numbers for one in short if one]
-    if _symbols(code)[symbol] == "temperature-celsius":
+    unit = _symbols(code)[symbol]
+    said = [pattern.format(number) for number in numbers for pattern in _unit_patterns(unit, code)]
+    said += [f"{number} {one}" for number in numbers for one in _short_unit(unit, code)]
+    if unit == "temperature-celsius":
         said += [pattern.format(number) for number in numbers for pattern in _unit_patterns("angle-degree", code)]
-    return place(*said, *(f"{number} {letters}" for number in numbers))
+    if unit == "duration-hour" and re.fullmatch("[01]?\\d|2[0-4]", amount):
+        said += [" ".join(reading) for reading in _time(int(amount), 0, code)]
+    letters = _words_of(symbol) or ("" if said else symbol)
+    return place(*said, *(f"{number} {letters}" for number in numbers if letters))
+
+
+def _short_unit(unit: str, code: str) -> list[str]:
+    return _listed(SHORT_UNITS.get(unit, {}).get(code, ""), code)
 
 
 @lru_cache(maxsize=256)
@@ -509,9 +614,11 @@ def _formatted(unit: str, code: str, length: str) -> tuple[list[str], ...]:
     return tuple(one for one in pieces if len(one) == 2)
 
 
+@lru_cache(maxsize=256)
 def _unit_patterns(unit: str, code: str) -> tuple[str, ...]:
+    """With {} for the number; none is the number alone, as where the CLDR has only a sign."""
     patterns = [" {} ".join(map(_words_of, one)).strip() for one in _formatted(unit, code, "long")]
-    return tuple(dict.fromkeys(patterns))
+    return tuple(dict.fromkeys(pattern for pattern in patterns if pattern != "{}"))
 
 
 def _unit_words(unit: str, code: str) -> list[str]:
@@ -520,34 +627,38 @@ def _unit_words(unit: str, code: str) -> list[str]:
 
 def _time(hour: int, minute: int, code: str) -> Place:
     """15:30: the numbers with the language's words between them, "halb vier"."""
-    name, said = (number_place(str(value), code) for value in (hour, minute))
-    hours, minutes = ([" ".join(reading) for reading in one] for one in (name, said))
+    hours, minutes = ([" ".join(reading) for reading in number_place(str(value), code)] for value in (hour, minute))
     twelve = hour - 12 if hour > 12 else hour
     small = [" ".join(reading) for reading in number_place(str(twelve), code)]
-    after = " ".join(number_place(str(twelve % 12 + 1), code)[0])
+    following = str(twelve % 12 + 1)
+    after, nth = ([" ".join(one) for one in number_place(following, code)], _ordinals(following, code))
     of_hour, of_minute = _unit_words("duration-hour", code), _unit_words("duration-minute", code)
-    words = [*_HOUR_WORDS.get(code, "").split("|"), "", *of_hour]
-    starts = [*hours[:1], *hours[-1:], *small]
+    links = HOUR_WORDS.get(code, "").split("|")
+    starts = list(dict.fromkeys([*hours, *small, *(_ordinals(str(hour), code) if code == "pl" else ())]))
     if not minute:
-        return place(*(f"{one} {word}" for one in starts for word in words), *(f"{one} {minutes[0]}" for one in hours))
-    readings = [f"{one} {word} {minutes[0]}" for one in starts for word in words]
-    readings += [f"{one} {minutes[0]} {word}" for one in starts[:1] for word in words]  # "15:30 Uhr" as it is written
+        nouns = [*(link.split()[0] for link in links if link and link not in _sign_words("&", code)), "", *of_hour]
+        locale = _locale(code)
+        periods = locale.day_periods["format"]["wide"] if locale is not None else {}
+        name = {12: "noon", 0: "midnight", 24: "midnight"}.get(hour, "")
+        readings = [f"{one} {word}" for one in starts for word in dict.fromkeys(nouns)]
+        return place(*readings, *(f"{one} {minutes[0]}" for one in hours), *_listed(periods.get(name, ""), code))
+    words = list(dict.fromkeys([*links, "", *of_hour]))
+    zeros = _in_words("0", code, "cardinal") if minute < 10 else ()
+    said = [minutes[0], *(f"{zero} {minutes[0]}" for zero in zeros)]
+    readings = [f"{one} {word} {then}" for one in starts for word in words for then in said]
+    readings += [f"{one} {minutes[0]} {word}" for one in hours for word in words]  # "15:30 Uhr" as it is written
     readings += [f"{one} {word} {minutes[0]} {last}" for one in starts for word in words for last in of_minute]
-    if minute == 30 and code in _HALF_PAST:
-        readings += [_HALF_PAST[code].format(one, after) for one in starts]
-    if minute == 15 and code in _QUARTER_PAST:
-        readings += [_QUARTER_PAST[code].format(one, after) for one in starts]
+    readings += ONE_AND_A_HALF.get(code, "").split("|") if (twelve, minute, code) == (1, 30, "hi") else []
+    for pattern in PAST.get(minute, {}).get(code, "").split("|"):
+        forms = product(small, after, nth or [""]) if pattern else ()
+        readings += dict.fromkeys(folded(pattern.format(*one), code) for one in forms)
     return place(*readings)
 
 
 @lru_cache(maxsize=1024)
-def _in_words(digits: str, code: str, kind: str) -> str | None:
-    if len(digits) > 15:
-        return None
-    number = float(digits) if "." in digits else int(digits)
-    words = _said(number, _NUM2WORDS.get(code, code), code, to=kind)
-    parts = _TURKISH.findall(words) if words and code == "tr" else []
-    return " ".join(parts) if words and parts and "".join(parts) == words.replace(" ", "") else words
+def _in_words(digits: str, code: str, kind: str) -> tuple[str, ...]:
+    words = [_words_of(folded(one, code)) for one in number_words(digits, code, kind)]
+    return tuple(dict.fromkeys(one.replace(" و ", " و") if code == "ar" else one for one in words))
 
 
 def _words_of(text: str) -> str:

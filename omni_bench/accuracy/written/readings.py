@@ -83,7 +83,7 @@ def _differing(side: Sequence[Place], chosen: Sequence[int], words: Sequence[Seq
 
 def _with_compounds(side: Sequence[Place], other: Sequence[str]) -> list[Place]:
     """``side``, where a word that the ``other`` side writes as several may be read as those."""
-    wanted = {readings[0][0] for readings in side if len(readings[0]) == 1}
+    wanted = {reading[0] for readings in side for reading in readings if len(reading) == 1}
     found: dict[str, Reading] = {}
     for start in range(len(other)):
         joined = other[start]
@@ -92,6 +92,6 @@ def _with_compounds(side: Sequence[Place], other: Sequence[str]) -> list[Place]:
             if joined in wanted:
                 found.setdefault(joined, tuple(other[start : end + 1]))
     return [
-        (*readings, found[readings[0][0]]) if len(readings[0]) == 1 and readings[0][0] in found else readings
+        (*readings, *(found[reading[0]] for reading in readings if len(reading) == 1 and reading[0] in found))
         for readings in side
     ]

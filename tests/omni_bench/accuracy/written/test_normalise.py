@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from omni_bench.accuracy.wer import score_utterance
 from omni_bench.accuracy.written.normalise import counts_characters, normalise_reference, normalise_transcript
+from omni_bench.accuracy.written.number_words import number_words
+from omni_bench.accuracy.written.tables import ABBREVIATIONS
 
 # Pairs of the same speech in two written forms. From issue 15's cases judging/02_numbers, 02_texts, 11_chars and 12_zh
 # (coval-ai 218, whisper_normalizer 5, swift-transformers 359, read-aloud 425, whisper 2849, whisper.cpp 1450).
@@ -79,6 +81,16 @@ wait <break time="1s"/> here | wait here
 The train\u200b leaves\ufeff at\u2060 noon\u200e. | The train leaves at noon.
 The pre\u00adrequi\u00adsites are here. | The prerequisites are here.
 Don`t go, it´s late, we′re here. | Don't go, it's late, we're here.
+one hour thirty minutes, two hours five minutes and thirty seconds, one hour thirty minutes | 1:30:00, 2:05:30, 1h30m
+nine fifteen at noon | 09:15:00 at 12:00
+two to the power of ten, two to the tenth, x squared, ten to the minus three | 2^10, 2^10, x², 10⁻³
+minus five dollars, forty US dollars, twenty Swiss francs, forty dollars | -$5, US$40, CHF 20, 40 USD
+ten to twenty dollars, a twenty million dollar deal, fifty pence | $10-$20, a $20-million deal, 50p
+five is not equal to three, plus or minus five, five per mille, square root of nine | 5 ≠ 3, ±5, 5‰, √9
+C sharp, section five, with cheese, without cheese | C#, § 5, w/ cheese, w/o cheese
+Tom and Jerry, hello | Tom &amp; Jerry, <![CDATA[Hello]]>
+six foot two, a ten kilometer run, the hundred and first time | 6′2″, a 10-km run, the 101st time
+A S A P, should not have | ASAP, shouldn't've
 """
 OTHERS = """
 zh | 我有3个苹果。 | 我有三个苹果。
@@ -145,7 +157,101 @@ vi | hòa, năm 2024 | hoà, năm hai nghìn không trăm hai mươi bốn
 zh | -5℃，100km/h，10㎡，1.5万，¥3.50 | 零下五度，每小时一百公里，十平方米，一万五千，三块五
 zh | 2kg，2+3=5 | 两千克，二加三等于五
 vi | 20% | hai mươi phần trăm
+de | am 03.10.1990 | am dritten Oktober neunzehnhundertneunzig
+de | 2023-12-25 | fünfundzwanzigster Dezember zweitausenddreiundzwanzig
+de | Hauptstr. 5, 3. Okt., Mo. | Hauptstraße fünf, dritter Oktober, Montag
+de | 5 CHF, 3 Mio. Euro | fünf Franken, drei Millionen Euro
+de | 2^10, x², 1:30:00, 3/4, 2½ | zwei hoch zehn, x Quadrat, eine Stunde dreißig Minuten, drei Viertel, zweieinhalb
+de | Friedrich II., max@beispiel.de, R&D, 2.0 | Friedrich der Zweite, max at beispiel punkt de, R und D, zwei Punkt null
+de | 19,99 Euro, 0,99 €, um 8:45 | neunzehn Euro neunundneunzig, neunundneunzig Cent, um Viertel vor neun
+fr | le XIXe siècle, 2 M€, 70 | le dix-neuvième siècle, deux millions d'euros, septante
+fr | 2/5, à 12h | deux cinquièmes, à midi
+fr | le 14/07/1789, 100 km/h | le quatorze juillet mille sept cent quatre-vingt-neuf, cent kilomètres heure
+fr | av. J.-C., 50% | avant Jésus-Christ, cinquante pourcent
+es | el siglo XIX, $5 millones | el siglo diecinueve, cinco millones de dólares
+es | 14/07/1789, 1/3 | catorce de julio de mil setecientos ochenta y nueve, un tercio
+it | il XX secolo, 2^10, alle 15.30 | il ventesimo secolo, due alla decima, alle quindici e trenta
+it | 3/4, 1:30:00 | tre quarti, un'ora e trenta minuti
+pt | 14, 16, 22 casas | quatorze, dezesseis, vinte e duas casas
+pt | às 7:45, R$ 2 milhões | às quinze para as oito, dois milhões de reais
+nl | Kerkstr. 5, 8u30, € 5,50 | Kerkstraat vijf, acht uur dertig, vijf euro en vijftig cent
+nl | 2,5, Willem II | tweeënhalf, Willem de Tweede
+ru | у 5 людей, с 3 друзьями, 3,5 | у пяти людей, с тремя друзьями, три с половиной
+ru | в 7:30, 2 млрд | в полвосьмого, два миллиарда
+ru | в 1812 г. | в тысяча восемьсот двенадцатом году
+ru | 14.07.1789 | четырнадцатое июля тысяча семьсот восемьдесят девятого года
+ru | 2^10 | два в десятой степени
+pl | z 5 osobami, o 15:30 | z pięcioma osobami, o piętnastej trzydzieści
+pl | XIX wiek, 5 mln zł | dziewiętnasty wiek, pięć milionów złotych
+tr | 3,5, 3/4, %50, 10 dk, II. Mehmed | üç buçuk, dörtte üç, yüzde elli, on dakika, ikinci Mehmed
+ko | 10월 3일, 6월 25일, 1번째, $5, 1/2, 50% | 시월 삼일, 유월 이십오 일, 첫 번째, 오 달러, 이분의 일, 오십 프로
+ja | 1/2, 2024/7/17, $5, 2^10 | 二分の一、二千二十四年七月十七日、五ドル、二の十乗
+zh | 2024-07-17，1:30:00，2^10，30‰ | 二零二四年七月十七日，一小时三十分，二的十次方，千分之三十
+zh | 3:1，7:15，5 € | 三比一，七点一刻，五欧元
+hi | २५ लोग, 1,00,000, 3.5 | पच्चीस लोग, एक लाख, साढ़े तीन
+hi | 15/08/1947, 21वीं, ₹500 | पंद्रह अगस्त उन्नीस सौ सैंतालीस, इक्कीसवीं, पाँच सौ रुपये
+hi | हिन्दी, पाँच, फ़ोन | हिंदी, पांच, फोन
+ar | ٣٫٥، 2024 | ثلاثة فاصلة خمسة، ألفان وأربعة وعشرون
+el | 25 | είκοσι πέντε
 """
+SIGNS = """
+5 € | 5
+5 € | 5 $
+5 EUR | 5 USD
+50 % | 50
+5 ‰ | 5 %
+-5 € | 5 €
+5,50 € | 5,05 €
+2.0 | 2
+3,50 | 3,05
+5 km | 5
+45° | 45
+2^10 | 2 10
+x² | x 2
+10⁻³ | 10³
+5 ≠ 3 | 5 = 3
+5 ≤ 3 | 5 < 3
+±5 | 5
+√9 | 9
+1/3 | 3
+7/17 | 7/70
+1:30:10 | 1:30:00
+7:45 | 8:45
+14.07.1789 | 14.08.1789
+2024-07-17 | 2024-07-18
+XIV | XV
+a@b.de | a b.de
+A & B | A B
+15 | 50
+"""
+LANGUAGES = [
+    "en",
+    "de",
+    "fr",
+    "es",
+    "it",
+    "pt",
+    "ru",
+    "ja",
+    "ko",
+    "zh",
+    "hi",
+    "ar",
+    "tr",
+    "pl",
+    "nl",
+    "sv",
+    "cs",
+    "fi",
+    "el",
+    "uk",
+    "vi",
+    "th",
+    "sw",
+    "he",
+    "fa",
+    "id",
+]
 
 
 def _rows(table):
@@ -164,6 +270,32 @@ def test_forms_of_other_languages_are_equal(language, text, heard):
     for one, other in ((text, heard), (heard, text)):
         score = score_utterance("r", one, other, language)
         assert (score.wer, score.reference_normal) == (0.0, score.hypothesis_normal)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_a_sign_says_counts_in_every_language(language):
+    """Of each pair one may have been asked for and the other said: a lost sign is a lost word."""
+    alike = [pair for pair in _rows(SIGNS) if score_utterance("r", *pair, language).edits == 0]
+    assert alike == []
+
+
+@pytest.mark.parametrize("language", [*(one for one in LANGUAGES if one not in ("en", "zh")), "hu", "ro", "sr", "ta"])
+def test_no_form_of_a_number_is_one_of_another_number(language):
+    numbers = [*range(0, 121, 3), 15, 50, 16, 60, 100, 1000, 1001, 1010, 1905, 1999, 2000, 2005, 2024, 10001, 2_000_000]
+    for kinds in (("cardinal", "year"), ("ordinal",)):
+        meant = {}
+        for number in numbers:
+            for kind in kinds if number > 999 or "year" not in kinds else kinds[:1]:
+                for said in number_words(str(number), language, kind):
+                    assert meant.setdefault(said.replace(" ", ""), number) == number, said
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_any_short_form_and_any_number_can_be_read(language):
+    """Short forms without their full stops were a KeyError, numbers of more than 4300 digits a ValueError."""
+    shorts = [one.partition("=")[0] for one in ABBREVIATIONS.get(language, "").split("|")]
+    for text in [*shorts, *(one.replace(".", "").replace(" ", "") for one in shorts), "7" * 4301, f"$ {'7' * 4301}"]:
+        assert score_utterance("r", text, text, language).edits == 0
 
 
 @pytest.mark.parametrize(
