@@ -310,7 +310,9 @@ def _plain(text: str) -> str:
     text = "".join(additional.get(character, character) for character in text.replace("_", " "))
     text = "".join(one if one == "≠" else unicodedata.normalize("NFKD", one) for one in text)
     bare = "".join(one for one in text if unicodedata.category(one) != "Mn")
-    return re.sub(r"\b(?=[IVXL]{2})(XL|L?X{0,3})(IX|IV|V?I{0,3})\b(?!')", lambda match: f"{match[0]}_", bare).lower()
+    return re.sub(
+        r"\b(?=[IVXL]{2})(XL|L?X{0,3})(IX|IV|V?I{0,3})(?<=[IVXL])\b(?!')", lambda match: f"{match[0]}_", bare
+    ).lower()
 
 
 @lru_cache(maxsize=1)

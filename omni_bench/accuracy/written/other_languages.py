@@ -43,7 +43,9 @@ from omni_bench.accuracy.written.tables import (
 _NUMBER = r"(?:[1-9]\d{0,2}(?:\ \d{3}(?!\d))+(?:[.,]\d+)?|\d[\d.,'\u066b\u066c]*)"
 _GROUPED = re.compile(r"\d{1,3}(?:([.,' ])\d{3})(?:\1\d{3})*(?!\d)")
 _DECIMAL = re.compile(r"(\d+)[.,\u066b](\d+)(?![.,]?\d)")
-_ROMAN = re.compile(r"\b(?=[IVXLC]{2})C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?=(?:er|ers|e|es|ème|eme|[oa])?\b)")
+_ROMAN = re.compile(
+    r"\b(?=[IVXLC]{2})C{0,3}(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXLC])(?=(?:er|ers|e|es|ème|eme|[oa])?\b)"
+)
 _MARK = "\ue000"
 """Before a Roman numeral, whose case is lost later."""
 _UNIT_OF = {symbol: unit for unit, symbols in UNITS.items() for symbol in symbols.split()}
