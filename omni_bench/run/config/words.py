@@ -38,15 +38,14 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
         plus, key, value = found.groups()
         annotation, below = annotation_of(key)
         is_mapping = get_origin(annotation) is dict
-        wants_text = (
-            (below and get_args(annotation)[1] is str) if is_mapping else str in (annotation, *_union(annotation))
-        )
+        holds_texts = _holds_texts(annotation)
+        wants_text = below and holds_texts if is_mapping else str in (annotation, *_union(annotation))
         try:
             read: Override | None = parser.parse_override(word)
         except HydraException:
             read = None
         if read is None:
-            if is_mapping and (written := _from_json(value)) is not None:
+            if is_mapping and (written := _from_json(value, texts=holds_texts)) is not None:
                 yield f"++{key}={written}"
             else:
                 if is_mapping and not below:
@@ -59,10 +58,35 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
             raise ConfigError(_no_sweep(word, f"{plus}{key}", value, annotation, wants_text))
         elif wants_text and isinstance(read.value(), _NUMBERS) and type(read.value()) not in _union(annotation):
             yield f"{'++' if below else plus}{key}={quoted(value.strip())}"
-        elif is_mapping and (below or isinstance(read.value(), dict)):
-            yield f"++{key}={value}"
         else:
-            yield word
+            if holds_texts and not below:
+                value = _with_texts(value, read.value())
+            if is_mapping and (below or isinstance(read.value(), dict)):
+                yield f"++{key}={value}"
+            else:
+                yield f"{plus}{key}={value}"
+
+
+def _holds_texts(annotation: Any) -> bool:
+    """Whether it is a list or a mapping, or may be one, whose values are texts."""
+    return any(get_args(one)[-1:] == (str,) for one in (annotation, *_union(annotation)) if get_origin(one))
+
+
+_ENTRIES = re.compile(r"""(?:[^,'"\\]|\\.|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
+
+
+def _with_texts(value: str, read: Any) -> str:
+    """A list or a mapping of texts as written, in which numbers and ``true`` are quoted: they stay what was typed."""
+    written = value.strip()
+    entries = _ENTRIES.findall(written[1:-1])
+    texts = list(read.values()) if isinstance(read, dict) else read
+    if not isinstance(texts, list) or len(texts) != len(entries):
+        return value
+    for at, text in enumerate(texts):
+        name, colon, entry = entries[at].partition(":") if isinstance(read, dict) else ("", "", entries[at])
+        if isinstance(text, _NUMBERS):
+            entries[at] = f"{name}{colon}{quoted(entry.strip())}"
+    return written[0] + ",".join(entries) + written[-1]
 
 
 def _union(annotation: Any) -> tuple[Any, ...]:
@@ -79,19 +103,24 @@ def _no_sweep(word: str, key: str, value: str, annotation: Any, wants_text: bool
     )
 
 
-def _from_json(value: str) -> str | None:
-    """A JSON object in Hydra's grammar, None for what is no such object or has keys that the grammar cannot write."""
+def _from_json(value: str, texts: bool) -> str | None:
+    """A JSON object in Hydra's grammar, None for what is no such object or has keys that the grammar cannot write.
+
+    ``texts``: its numbers, ``true`` and ``false`` are texts.
+    """
+    as_typed = {"parse_float": str, "parse_int": str} if texts else {}
     try:
-        return _written(json.loads(value)) if value.lstrip().startswith("{") else None
+        return _written(json.loads(value, **as_typed), texts) if value.lstrip().startswith("{") else None
     except (ValueError, RecursionError):
         return None
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, texts: bool) -> str:
     if isinstance(value, dict):
         if bad := [name for name in value if not re.fullmatch(r"[A-Za-z_][\w-]*", name, re.ASCII)]:
             raise ValueError(f"{bad[0]!r} is no key")
-        return "{" + ", ".join(f"{name}: {_written(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_written(one, texts)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    return quoted(value) if isinstance(value, str) else json.dumps(value)
+        return "[" + ", ".join(_written(one, texts) for one in value) + "]"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return quoted(text) if isinstance(value, str) or (texts and isinstance(value, bool)) else text

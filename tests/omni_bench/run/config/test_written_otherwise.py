@@ -46,6 +46,19 @@ def test_a_text_is_the_word_as_it_is_written(value):
 
 
 @pytest.mark.parametrize(
+    "word",
+    [
+        "target.env={A: 1e5, B: 007, C: true, D: 'a, 1', E: x:y}",
+        'target.env={"A": 1e5, "B": "007", "C": true, "D": "a, 1", "E": "x:y"}',
+    ],
+)
+def test_so_it_is_within_a_mapping_and_a_list(word):
+    assert compose([word]).target.env == {"A": "1e5", "B": "007", "C": "true", "D": "a, 1", "E": "x:y"}
+    assert as_meant([r"target.extra_args=[--a, 1e5,b\,1, '1,2']"]) == [r"target.extra_args=[--a,'1e5',b\,1, '1,2']"]
+    assert as_meant(["load.concurrency=[1, 4]"]) == ["load.concurrency=[1, 4]"]
+
+
+@pytest.mark.parametrize(
     ("word", "meant"),
     [
         ('client.extra_body={"a": "b?c=1", "k": [1,2]}', {"a": "b?c=1", "k": [1, 2]}),
