@@ -12,10 +12,12 @@ from omni_bench.load.clients.decoder import Decoder, WireFailure
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
 from omni_bench.load.clients.responses import (
     ERROR_BODY_LIMIT_BYTES,
+    SSE_CONTENT_TYPES,
     describe_body,
     error_in_body,
     one_line,
     parse_content_type,
+    said_in_headers,
     stated_rate,
 )
 from omni_bench.load.clients.session import WireOptions
@@ -23,6 +25,7 @@ from omni_bench.load.clients.urls import redirect_advice
 from omni_bench.records.timeline import Timeline
 
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
+_EVENT = re.compile(rb"^data:", re.MULTILINE)
 ERROR_BODY_TIMEOUT_S = 5.0  # how long an error's text is waited for
 
 MakeDecoder = Callable[[WireOptions, "int | None"], Decoder]
@@ -64,6 +67,7 @@ async def _check_headers(
         body = await _error_body(response, record)
         place = response.headers.get("Location")
         where = f" to {one_line(place)}; {redirect_advice(str(response.url), place)}" if place is not None else ""
+        where += said_in_headers(response.headers)
         raise WireFailure("http_status", f"HTTP {response.status}{where}: {describe_body(body)}")
     mime = parse_content_type(content_type)[0]
     rate_hz, problem = stated_rate(response.headers)
@@ -77,7 +81,8 @@ async def _check_headers(
             raise WireFailure("in_band_error", f"HTTP 200 with an error as {mime}: {message}")
         wanted = ", ".join(content_types)
         shown = one_line(content_type)
-        if _MIME.fullmatch(mime) and mime != "text/html":  # that is a page, of a proxy mostly
+        holds_events = content_types != SSE_CONTENT_TYPES or _EVENT.search(body)
+        if _MIME.fullmatch(mime) and mime != "text/html" and holds_events:  # a page is of a proxy, mostly
             wanted += f" (client.content_types=[{mime}] takes it for what was asked for)"
         raise WireFailure("content_type", f"content type {shown!r}, not {wanted}: {describe_body(body)}")
     if problem is not None:

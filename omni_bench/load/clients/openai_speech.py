@@ -11,16 +11,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from omni_bench.load.clients.decoder import AudioPart, Part, WireFailure
-from omni_bench.load.clients.responses import PCM_CONTENT_TYPES, TAIL_BYTES, WAV_CONTENT_TYPES, error_at_end
+from omni_bench.load.clients.responses import (
+    PCM_CONTENT_TYPES,
+    TAIL_BYTES,
+    WAV_CONTENT_TYPES,
+    describe_body,
+    error_at_end,
+    text_at_end,
+)
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, header_bytes, stated_size, with_sizes
-from omni_bench.load.clients.wav import WavStream, begins_wav
+from omni_bench.load.clients.wav import RIFF_BYTES, WavStream, begins_wav
 from omni_bench.load.clients.wire_form import WireForm, WireRecording
 
 if TYPE_CHECKING:  # the load worker imports this module and must stay light
     from omni_bench.records.config import ClientConfig
     from omni_bench.records.prompt import Prompt
 
+WAV_HEAD = b"WAVEfmt "  # in every WAV header that is usual, and by chance once in 2^64 bytes
 _ERROR_BEGINNINGS = (b'{"error":', b'{"detail":')
 
 
@@ -41,19 +49,34 @@ def build_wav_body(prompt: Prompt, client: ClientConfig, seed: int | None) -> di
 
 
 class _Tail:
-    """The end of a body, in which a server may have written an error object."""
+    """The end of a body, in which a server may have written text."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
+        self._last = b""
+        self._begin_bytes = RIFF_BYTES + 4  # of a header that begins the body
 
     def add(self, data: bytes) -> None:
+        """Some of the body. Raises WireFailure if a WAV header stands within it."""
+        later = data[self._begin_bytes :]
+        self._begin_bytes = max(0, self._begin_bytes - len(data))
+        later = self._last + later
+        self._last = later[1 - len(WAV_HEAD) :]
         self._bytes += data
         del self._bytes[:-TAIL_BYTES]
+        if WAV_HEAD in later:
+            raise WireFailure("content_type", "a WAV header within the samples: several WAVs in one body")
 
-    def check(self) -> None:
+    def check_error(self) -> None:
         """Raise WireFailure if an error object ends the body."""
         if (found := error_at_end(bytes(self._bytes))) is not None:
             raise WireFailure("in_band_error", f"HTTP 200, then an error in the stream: {found[1]}")
+
+    def check_text(self) -> None:
+        """Raise WireFailure if the body is text, or ends with some."""
+        if (text := text_at_end(bytes(self._bytes))) is not None:
+            where = "instead of" if len(text) == len(self._bytes) else "behind"
+            raise WireFailure("content_type", f"text {where} the samples: {describe_body(text)}")
 
 
 class PcmDecoder:
@@ -95,7 +118,8 @@ class PcmDecoder:
         """See :class:`omni_bench.load.clients.decoder.Decoder`."""
         if self._wav is not None:
             raise WireFailure("content_type", "the stream begins with a WAV header although raw pcm was asked for")
-        self._tail.check()
+        self._tail.check_error()
+        self._tail.check_text()
         if self._held:
             yield AudioPart(self._held)
 
@@ -134,8 +158,10 @@ class WavDecoder:
 
     def end(self) -> Iterator[Part]:
         """See :class:`omni_bench.load.clients.decoder.Decoder`."""
-        self._tail.check()
+        self._tail.check_error()
         self._wav.end()
+        if not self._wav.states_size:  # else chunks may follow, of which some are text
+            self._tail.check_text()
         return iter(())
 
 

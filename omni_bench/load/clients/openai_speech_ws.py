@@ -28,7 +28,7 @@ from omni_bench.load.clients.decoder import (
     stated_id,
 )
 from omni_bench.load.clients.exchange import Record, RequestContext, exchange
-from omni_bench.load.clients.responses import one_line, stated_rate
+from omni_bench.load.clients.responses import one_line, said_in_headers, stated_rate
 from omni_bench.load.clients.session import WireOptions
 from omni_bench.load.clients.speech_body import extra_fields, speech_fields
 from omni_bench.load.clients.units import INJECTED, Unit, Wire, base64_unit, json_object, payload_unit
@@ -110,7 +110,7 @@ class SpeechMessages:
         elif kind == "audio.chunk":  # samples with the times of words, as text
             yield from self._take_audio(decode_base64(event.get("audio_b64"), "audio_b64"), kind)
         elif kind == "audio.done":
-            yield from self._end_audio(kind)
+            yield from self._end_audio(kind, event.get("total_bytes"))
         elif kind == "session.done":
             if self._in_audio:
                 raise WireFailure("disconnected", "session.done before audio.done")
@@ -135,11 +135,11 @@ class SpeechMessages:
         if pcm:
             yield AudioPart(pcm)
 
-    def _end_audio(self, kind: str) -> Iterator[Part]:
+    def _end_audio(self, kind: str, stated_bytes: object) -> Iterator[Part]:
         if not self._in_audio:
             raise WireFailure("content_type", f"{kind} without audio.start")
         self._in_audio = False
-        if pcm := self._payload.end():
+        if pcm := self._payload.end(stated_bytes, kind):
             yield AudioPart(pcm)
 
 
@@ -155,6 +155,7 @@ async def converse(context: RequestContext) -> tuple[Timeline, list[bytes]]:
             record.headers(refusal.status, None)
             place = (refusal.headers or {}).get("Location")
             where = f" to {one_line(place)}; {redirect_advice(context.url, place)}" if place is not None else ""
+            where += said_in_headers(refusal.headers or {})
             raise WireFailure("http_status", f"HTTP {refusal.status}{where}: no WebSocket: {refusal.message}") from None
         try:
             headers = getattr(socket, "upgrade_headers", {})
@@ -212,8 +213,11 @@ class MessageCodec:
         kind = event.get("type")
         if kind == "audio.chunk":
             yield base64_unit(data, event.get("audio_b64"), lambda text, _: json.dumps({**event, "audio_b64": text}))
+        elif kind == "audio.done":  # faults change the size that it states
+            stated = {name: value for name, value in event.items() if name != "total_bytes"}
+            yield Unit(data if len(stated) == len(event) else json.dumps(stated), ends=True)
         else:
-            yield Unit(data, ends=kind == "audio.done", last=kind == "session.done")
+            yield Unit(data, last=kind == "session.done")
 
     def end(self) -> Iterator[Unit]:
         """See :class:`omni_bench.load.clients.units.Codec`."""

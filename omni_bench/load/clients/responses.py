@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -175,6 +176,29 @@ def error_at_end(tail: bytes) -> tuple[int, str] | None:
     return None
 
 
+MIN_TEXT_BYTES = 24  # that samples end with by chance once in 10^10 bodies, if their bytes were random
+_TEXT_BYTES = bytes((9, 10, 13, *range(32, 127)))
+
+
+def text_at_end(tail: bytes) -> bytes | None:
+    """The ASCII text that ends a stream of samples, None if there is none.
+
+    Not text are a constant (samples that got stuck) and hexadecimal and base64, which hold samples: no spaces.
+    """
+    text = tail[len(tail.rstrip(_TEXT_BYTES)) :]
+    reads = len(text) >= MIN_TEXT_BYTES and len(set(text)) > 8
+    return text if reads and (b" " in text or text.rstrip()[-1:] in b"}>") else None
+
+
+SAID_HEADERS = ("Retry-After", "WWW-Authenticate")
+
+
+def said_in_headers(headers: Mapping[str, str]) -> str:
+    """What a refusal says in its headers, " (Retry-After: 7)"; empty if it says nothing there."""
+    said = ", ".join(f"{name}: {one_line(headers[name])[:80]}" for name in SAID_HEADERS if headers.get(name))
+    return f" ({said})" if said else ""
+
+
 # ---- Payload as stated by the response's headers ----
 
 # Not audio/l16: that is big-endian by definition (RFC 2586), and would be judged as noise.
@@ -186,6 +210,7 @@ SSE_CONTENT_TYPES = ("text/event-stream",)
 SAMPLE_RATES_HZ = range(4_000, 384_001)  # a stated rate outside is a broken header, not audio
 
 
+_RATE_TEXT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?)\s*(k?)\s*(?:hz)?")
 _RATE_NAME = re.compile(r"x?(?:audio|pcm|output|wav)*(?:samplerate|samplingrate|rate)(?:hz)?")
 """Names of headers and fields, of their letters alone, in which servers state the rate of samples; HTTP has none."""
 
@@ -235,9 +260,9 @@ def stated_rate(headers: Mapping[str, str]) -> tuple[int | None, str | None]:
 
 
 def rate_of_text(text: str) -> int | None:
-    """A sample rate as text has it (``16000``, ``16000.0``, ``16000 Hz``); None for what is none."""
-    text = text.strip().lower().removesuffix("hz").strip()
-    whole, _, fraction = text.partition(".")
-    text = text if fraction.strip("0") else whole
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    return int(text) if is_number and int(text) in SAMPLE_RATES_HZ else None
+    """A sample rate as text has it (``16000``, ``16000.0``, ``16000 Hz``, ``22.05 kHz``, ``16k``); None for none."""
+    found = _RATE_TEXT.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    rate_hz = Decimal(found[1]) * (1000 if found[2] else 1)
+    return int(rate_hz) if rate_hz == int(rate_hz) and int(rate_hz) in SAMPLE_RATES_HZ else None

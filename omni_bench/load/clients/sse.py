@@ -82,8 +82,11 @@ class SseParser:
         """The data of an event that the end of the body completes.
 
         The standard drops an event without its blank line. Here the body's own end is known to be
-        clean, so that a last event whose lines are whole counts; half a line never does.
+        clean, so that a last event whose lines are whole counts; half a line never does. Whole is a line without its
+        end too, if it ends as an event's JSON does.
         """
+        if self._line.startswith(b"data:") and self._line.endswith((b"}", END_MARK.encode())):
+            yield from self._end_line()
         if self._data and not self._line:
             yield self._event()
 

@@ -62,6 +62,11 @@ class WavStream:
         return self._samples(self._rest_of_head()) if self._find_samples() else b""
 
     @property
+    def states_size(self) -> bool:
+        """Whether the header says how many samples there are."""
+        return self._left_bytes is not None
+
+    @property
     def is_complete(self) -> bool:
         """Whether all samples that the header announces have come."""
         return self._left_bytes == 0
@@ -188,6 +193,7 @@ class AudioPayload:
         self._held = b""
         self._rate_from = ""
         self._says_wav = self._is_bare = False
+        self._payload_bytes = 0  # of the audio that has not ended
 
     def decode(self, data: bytes, stated_format: str | None = None) -> bytes:
         """The samples that one payload completes. Raises WireFailure for another format, and for rates that differ."""
@@ -195,6 +201,10 @@ class AudioPayload:
         if name not in ("", "pcm", "pcm16", "wav", "x-wav"):
             raise WireFailure("content_type", f"audio of format {stated_format!r}, not pcm or wav")
         self._says_wav = name.endswith("wav")
+        self._payload_bytes += len(data)
+        return self._decode(data)
+
+    def _decode(self, data: bytes) -> bytes:
         begins = begins_wav(self._held + data)
         if begins is None and (self._wav.is_complete if self._wav is not None else not self._is_bare):
             self._held += data
@@ -204,7 +214,7 @@ class AudioPayload:
             self._end_container()
             self._wav = WavStream(self._longest_s)
         elif held:  # it was no header; ``data`` by itself may yet begin one
-            return self._samples(held) + self.decode(data, stated_format)
+            return self._samples(held) + self._decode(data)
         return self._samples(held + data)
 
     def _samples(self, data: bytes) -> bytes:
@@ -247,15 +257,19 @@ class AudioPayload:
             for one in value[:4]:
                 self.state_rates(one, where, depth - 1)
 
-    def end(self) -> bytes:
+    def end(self, stated_bytes: object = None, where: str = "") -> bytes:
         """The audio is over: the samples that were held back. Raises WireFailure if a container is cut.
 
-        What comes after it is another audio, at the same rate.
+        What comes after it is another audio, at the same rate. ``stated_bytes``: how much ``where`` says that was sent,
+        None if it says nothing; if less came, some was lost.
         """
         held, self._held = self._held, b""
         samples = self._samples(held) if held else b""
         self._end_container()
         self._is_bare = False
+        came_bytes, self._payload_bytes = self._payload_bytes, 0
+        if type(stated_bytes) is int and stated_bytes > came_bytes:
+            raise WireFailure("disconnected", f"{where} states {stated_bytes} bytes of audio, {came_bytes} came")
         return samples
 
     def _end_container(self) -> None:

@@ -186,6 +186,11 @@ def test_messages():
     }
 
 
+def test_a_size_that_faults_change_is_not_sent_on():
+    (unit,) = units(MessageCodec(), '{"type": "audio.done", "total_bytes": 9, "sentence_index": 0}')
+    assert unit.ends and json.loads(unit.wire) == {"type": "audio.done", "sentence_index": 0}
+
+
 def test_a_byte_order_mark_before_the_first_event_is_no_line_of_it():
     wire = b"\xef\xbb\xbf" + delta(PCM)
     (unit,) = units(SpeechEventCodec(), wire)

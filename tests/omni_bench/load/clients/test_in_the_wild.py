@@ -87,6 +87,8 @@ def test_a_size_that_can_be_true_is_believed():
         ({"Content-Type": 'audio/pcm; channels=1; RATE="22050"', "Sample-Rate": "22050"}, 22_050),
         ({"X-Audio-Samplerate": "48000"}, 48_000),
         ({"x_samplerate": "16000.0"}, 16_000),
+        ({"x-sample-rate": "22.05 kHz"}, 22_050),
+        ({"x-sample-rate": "48k"}, 48_000),
         ({"Audio-Rate": "8000", "X-PCM-Sample-Rate": "8000"}, 8_000),
         ({"X-Sample-Rate": "fast"}, None),
         ({"X-Sample-Rate": "16000.5", "X-Frame-Rate": "12500", "X-RateLimit": "60000"}, None),
@@ -257,6 +259,53 @@ def test_a_coded_file_is_known_by_its_first_bytes(data, what):
     assert container_of(data) == what
 
 
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [("openai_speech_sse", b'{"type": "speech.audio.done"}'), ("openai_chat_audio", b"[DONE]")],
+)
+def test_a_last_event_without_the_end_of_its_line_counts(kind, end):
+    delta = {"choices": [{"delta": {"audio": {"data": PCM64}}}], "type": "speech.audio.delta", "audio": PCM64}
+    assert decode(kind, events(delta) + b"data: " + end)[0] == PCM
+    assert refusal(kind, events(delta) + b"data: " + end[:-2])[0] == "disconnected"
+
+
+PAGE, WORDS = b"<html><body>502 Bad Gateway</body></html>", b'\n{"usage": {"total_tokens": 60}}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("openai_speech", PAGE, "text instead of the samples: <html><body>502 Bad Gateway"),
+        ("openai_speech", PCM + WORDS, 'text behind the samples: {"usage": {"total_tokens": 60}}'),
+        ("openai_speech_wav", wav(PCM, 0) + WORDS, 'text behind the samples: {"usage"'),
+        ("openai_speech", PCM + wav(PCM, 0), "a WAV header within the samples"),
+        ("openai_speech_wav", wav(PCM, 0) * 2, "a WAV header within the samples"),
+    ],
+)
+def test_what_is_no_audio_within_a_body_is_named(kind, body, words):
+    failure, message = refusal(kind, body)
+    assert failure == "content_type" and words in message
+
+
+@pytest.mark.parametrize("samples", [b"  " * 40, b"ab" * 40, PCM + b"Bad Gateway", PCM + b"\0" + PAGE + b"\0"])
+def test_samples_that_only_look_like_text_are_samples(samples):
+    assert decode("openai_speech", samples)[0] == samples
+
+
+def test_text_in_a_chunk_behind_a_wav_of_known_size_is_no_failure():
+    chunk = b"iXML" + struct.pack("<I", len(PAGE) + 1) + PAGE + b" "
+    assert decode("openai_speech_wav", wav(PCM, len(PCM)) + chunk)[0] == PCM
+
+
+@pytest.mark.parametrize("constant", ["NaN", "-Infinity"])
+def test_statistics_that_json_cannot_hold_cost_themselves_alone(constant):
+    done = b'data: {"type": "speech.audio.done", "stats": {"rtf": %s}}\n\n' % constant.encode()
+    assert decode("openai_speech_sse", events({"type": "speech.audio.delta", "audio": PCM64}) + done)[0] == PCM
+    decoder = SpeechMessages(OPTIONS)
+    messages = ['{"type": "audio.start"}', PCM, f'{{"type": "audio.done", "rtf": {constant}}}']
+    assert [part.pcm for one in messages for part in decoder.feed(one)] == [PCM]
+
+
 def test_what_is_shown_of_a_body_is_text_or_a_glimpse():
     assert describe_body(b"<h1>Bad</h1>") == "<h1>Bad</h1>"
     assert describe_body("Zu früh".encode()) == "Zu früh"
@@ -305,6 +354,14 @@ async def test_a_redirect_says_where_to(ask):
 
     timeline, _ = await ask(handler)
     assert "HTTP 308 to https://api.example/v1/audio/speech; set target.url" in timeline.error.message
+
+
+async def test_a_refusal_says_what_its_headers_say(ask):
+    async def handler(request, server):
+        return web.Response(status=429, text="slow down", headers={"Retry-After": "7"})
+
+    timeline, _ = await ask(handler)
+    assert timeline.error.message == "HTTP 429 (Retry-After: 7): slow down"
 
 
 async def test_no_other_address_helps_against_a_slash_behind_the_path(ask):

@@ -124,8 +124,6 @@ FAILURES = [
     ([delta(b"ab", sample_rate=8000), delta(b"ab", sample_rate=24_000)], "content_type", "24000 Hz after 8000 Hz"),
     ([delta(wav(b"ab", size=9)), DONE], "disconnected", "announces 9 bytes"),
     ([b"data: {\n\n"], "content_type", "is not JSON"),
-    ([b'data: {"x": NaN}\n\n'], "content_type", "NaN is not JSON"),
-    ([b'data: {"x": -Infinity}\n\n'], "content_type", "-Infinity is not JSON"),
     ([b"data: 7\n\n"], "content_type", "is not a JSON object"),
     ([b"data: null\n\n"], "content_type", "is not a JSON object"),
     ([b"data: " + b"[" * 100_000 + b"\n\n"], "content_type", "is not JSON"),
