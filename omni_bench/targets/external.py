@@ -10,7 +10,7 @@ from omni_bench.errors import ConfigError, TargetError
 from omni_bench.load.clients.urls import server_root, url_problem
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind
-from omni_bench.targets.probe import get, key_of
+from omni_bench.targets.probe import get, key_advice, key_of
 
 POLL_S = 0.25
 PROBE_TIMEOUT_S = 5.0
@@ -80,12 +80,19 @@ def _validate(target: TargetConfig) -> None:
 
 
 def _findings(config: RunConfig) -> Iterator[Finding]:
-    url = server_root(config.target.url or "") + config.target.health_path
-    answer = get(url, FINDING_TIMEOUT_S, key_of(config.client))
+    root, key = server_root(config.target.url or ""), key_of(config.client)
+    url = root + config.target.health_path
+    answer = get(url, FINDING_TIMEOUT_S, key)
     if answer.status is None:
         yield Finding(PROBLEM, "server", f"no server answers at {url}: {answer.problem}")
-    else:
-        yield Finding(PROBLEM if answer.status >= 500 else OK, "server", f"{url} {answer.said}")
+        return
+    advice = key_advice(answer.status, key)
+    state = PROBLEM if advice or answer.status >= 500 else OK
+    yield Finding(state, "server", f"{url} {answer.said}" + (f": {advice}" if advice else ""))
+    if not advice:  # many servers ask for the key below /v1 alone
+        answer = get(f"{root}/v1/models", FINDING_TIMEOUT_S, key)
+        if advice := key_advice(answer.status, key):
+            yield Finding(PROBLEM, "key", f"{root}/v1/models {answer.said}: {advice}")
 
 
 TARGET = TargetKind(

@@ -12,6 +12,7 @@ from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.targets import external as external_module
 from omni_bench.targets import reference as reference_module
 from omni_bench.targets.base import PROBLEM
 from omni_bench.targets.command import CommandTarget
@@ -80,6 +81,20 @@ def test_an_external_server_that_answers_but_is_not_healthy(tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(
+    ("health", "models", "problem"), [(401, 401, "server"), (200, 403, "key"), (404, 200, None), (200, None, None)]
+)
+def test_the_doctor_says_how_to_give_a_key(monkeypatch, health, models, problem):
+    def get(url, timeout_s, key):
+        return ProbeAnswer(health if url.endswith("/health") else models, b"", None, key)
+
+    monkeypatch.setattr(external_module, "get", get)
+    found = TARGET.findings(RunConfig(target=TargetConfig(kind="external", url="http://127.0.0.1:1")))
+    problems = {one.what: one.detail for one in found if one.state == PROBLEM}
+    assert list(problems) == [problem] * (problem is not None)
+    assert all("client.api_key_env=NAME" in detail for detail in problems.values())
 
 
 @pytest.fixture
