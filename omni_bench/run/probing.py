@@ -111,9 +111,14 @@ async def _probe(
 
 @dataclass
 class _Links:
-    """The connections of requests one after another. ``made``: by now; ``closed``: one that could have been used on."""
+    """The connections of requests one after another.
+
+    ``made``: by now; ``usable``: the answer on the last one ended well, so that we did not close it; ``closed``: one
+    that could have been used on.
+    """
 
     made: int = 0
+    usable: bool = False
     closed: bool = False
 
     def trace(self) -> aiohttp.TraceConfig:
@@ -140,12 +145,13 @@ class _Asker:
 
         It may then be spoken twice, which only matters where it is timed.
         """
-        made = self.links.made
+        made, usable = self.links.made, self.links.usable
         answer = await self._send(number, seed, sentences)
         error = answer.timeline.error
         if made == self.links.made and error is not None and error.kind == "disconnected":
             answer = await self._send(number, seed, sentences)
-        if made and made < self.links.made and answer.timeline.ok:
+        self.links.usable = answer.timeline.ok
+        if usable and made < self.links.made and answer.timeline.ok:
             self.links.closed = True
         return answer
 
@@ -203,9 +209,9 @@ async def _first_answer(asker: _Asker, target: Target) -> _Answer:
 async def _keeps_connections(asker: _Asker) -> bool | None:
     """Whether the connection of the answers before is still used for a request that comes a while later.
 
-    None for a WebSocket, whose connection serves one request.
+    None for a WebSocket, whose connection serves one request, and where the last answer failed, which closes it here.
     """
-    if FORMS[asker.client.kind].is_socket:
+    if FORMS[asker.client.kind].is_socket or not (asker.links.usable or asker.links.closed):
         return None
     made = asker.links.made
     if not asker.links.closed:

@@ -326,6 +326,11 @@ def test_a_server_that_closes_connections_is_found_out_and_its_answers_are_not_l
     assert ServerFacts(conformance=found.as_dict()).keeps_connections is False
 
 
+def test_a_connection_that_we_closed_says_nothing_of_the_server(serve):
+    found = probe(serve(speech, (200, "audio/mpeg", (b"ID3" + bytes(4800),))))
+    assert found.keeps_connections is None and not any("closes connections" in one for one in found.warnings)
+
+
 def test_one_that_keeps_them_is_taken_at_its_word(serve):
     found = probe(serve(speech))
     assert found.keeps_connections and found.warnings == () and ServerFacts().keeps_connections
