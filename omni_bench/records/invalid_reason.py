@@ -131,6 +131,12 @@ class Code(StrEnum):
         "by the {source}, {low:.1f} to {high:.1f} are expected; RTF and audio/s make no claim, {fitting} Hz would fit",
         "Set client.sample_rate_hz; if the voice does speak so, checks.pace=false.",
     )
+    RATES_DIFFER = (
+        "rates_differ",
+        Blame.SERVER,
+        "the answers have different sample rates: {rates}; RTF and audio/s make no claim",
+        "Look for what states the rate, or resamples some of the answers.",
+    )
     CLIENT_LAG_FIRST = (
         "client_lag_first",
         Blame.CLIENT,
@@ -307,6 +313,8 @@ def invalid(code: Code, **figures: Figure) -> InvalidReason:
 def text_of(code: Code, figures: Mapping[str, Figure]) -> str:
     """The sentence for people."""
     text = code.text.format(**figures)
+    if code is Code.REQUESTS_FAILED and figures.get("example"):
+        text += f", such as {figures['example']}"
     if code is Code.CROSS_TALK:
         hits, expected = figures["hits"], figures["expected_false_hits"]
         text += f" and {hits - 1} more such outputs" if hits > 1 else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omni_bench.accuracy.signal.level_audio import LevelAudio
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
+from omni_bench.foreign_text import shorten
 from omni_bench.metrics.level import LevelSummary, Warmup, summarise_level
 from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.metrics.pace import ExpectedPace, LevelPace, level_pace, pace
@@ -74,10 +75,28 @@ class LevelResult:
     audio: LevelAudio | None = None
 
     @property
+    def rates_hz(self) -> Counter[int]:
+        """Sample rates, and how many answers that ended well have each."""
+        heard = (one.timeline for one in self.requests if one.timeline.ok and one.timeline.audio_bytes)
+        return Counter(one.sample_rate_hz for one in heard if one.sample_rate_hz is not None)
+
+    @property
     def sample_rate_hz(self) -> int | None:
         """The rate of most answers; None without audio."""
         rates = Counter(one.timeline.sample_rate_hz for one in self.requests if one.timeline.sample_rate_hz is not None)
         return max(rates, key=rates.__getitem__, default=None)
+
+    @property
+    def failure(self) -> str | None:
+        """One of the requests that failed by the server, of the most frequent kind, and what was said."""
+        errors = [
+            (one.request_id, one.timeline.error)
+            for one in self.requests
+            if one.timeline.error is not None and one.timeline.error.kind != "client_shortage"
+        ]
+        kinds = Counter(error.kind for _, error in errors)
+        most = max(kinds, key=kinds.__getitem__, default=None)
+        return next((f"{name}: {shorten(error.message, 160)}" for name, error in errors if error.kind == most), None)
 
     @property
     def states_rate(self) -> bool:

@@ -64,6 +64,7 @@ def level_reasons(
     rate: InvalidReason | None = None,
     audio: LevelAudio | None = None,
     rate_hz: int | None = None,
+    failure: str | None = None,
     accounts: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[InvalidReason, ...]:
     """Why a level is invalid; () if it is valid.
@@ -75,7 +76,7 @@ def level_reasons(
     None was not checked.
     """
     return (
-        *request_reasons(summary),
+        *request_reasons(summary, failure),
         *audio_reasons(audio, rate_hz),
         *account_reasons(accounts),
         *client_reasons(summary, lag_budget_ms),
@@ -86,7 +87,7 @@ def level_reasons(
     )
 
 
-def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
+def request_reasons(summary: LevelSummary, failure: str | None = None) -> Iterator[InvalidReason]:
     requests, faulty, warmup = summary.requests, summary.faulty, summary.warmup
     if requests == 0:
         yield invalid(Code.NO_REQUESTS)
@@ -94,7 +95,8 @@ def request_reasons(summary: LevelSummary) -> Iterator[InvalidReason]:
         yield invalid(Code.IN_PARTS, before=summary.measured_before, requests=requests)
     short, others = _shortages(summary.errors)
     if summary.failed > short:
-        yield invalid(Code.REQUESTS_FAILED, failed=summary.failed - short, requests=requests, errors=_counts(others))
+        figures = {"failed": summary.failed - short, "requests": requests, "errors": _counts(others)}
+        yield invalid(Code.REQUESTS_FAILED, **figures, **({"example": failure} if failure else {}))
     before, sent, rest = 0, 0, {}
     if warmup is not None:
         sent = warmup.completed + warmup.failed
@@ -185,6 +187,9 @@ def under_bias(summary: LevelSummary) -> InvalidReason | None:
 
 def rate_facts(level: LevelResult, pace: LevelPace | None) -> InvalidReason | None:
     """Why the sample rate of a level is in doubt; None if it is not. ``pace``: of its voice."""
+    if len(level.rates_hz) > 1:
+        rates = ", ".join(f"{rate_hz} Hz in {count}" for rate_hz, count in level.rates_hz.most_common())
+        return invalid(Code.RATES_DIFFER, rates=rates)
     if pace is None or not pace.in_doubt:
         return None
     stated = "as the server states" if level.states_rate else "client.sample_rate_hz; the server states none"

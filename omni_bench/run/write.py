@@ -161,6 +161,7 @@ def level_record(
             rate=rate_facts(level, pace),
             audio=level.audio,
             rate_hz=level.sample_rate_hz,
+            failure=level.failure,
             accounts=[one for one in counted.get("accounts") or () if level_or_none(one) == level.concurrency],
         ),
         pace=pace,

@@ -17,6 +17,8 @@ from omni_bench.metrics.level import Warmup, summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.invalid_reason import Blame, Code, InvalidReason, invalid, next_steps, reasons_of
 from omni_bench.records.recording import CpuWait, LoopLag, NodeClock
+from omni_bench.records.timeline import RequestError
+from omni_bench.run.level_result import LevelResult, RequestResult
 from omni_bench.run.parity import AloneInterrupted
 from omni_bench.run.validity import (
     LOST_AUDIO_S,
@@ -26,6 +28,7 @@ from omni_bench.run.validity import (
     is_excused,
     level_reasons,
     problem_reasons,
+    rate_facts,
     run_reasons,
     wer_reasons,
 )
@@ -38,6 +41,10 @@ def judged(timelines, faults=None, *, lag_budget_ms=None, **facts):
     return [str(reason) for reason in level_reasons(summary, lag_budget_ms=lag_budget_ms)]
 
 
+def result(timeline):
+    return RequestResult(timeline, "A text.", "en", request_metrics(timeline, None), (), None)
+
+
 def test_failures_and_invalid_audio_make_a_level_invalid():
     good, failed = runs.timeline("a"), [runs.failed_timeline("b"), runs.failed_timeline("c")]
     assert judged([good]) == []
@@ -47,6 +54,22 @@ def test_failures_and_invalid_audio_make_a_level_invalid():
         "1 of 4 requests have invalid audio (silent 1, truncated 1)",
     ]
     assert judged([]) == ["no request was measured"]
+
+
+def test_a_failure_is_told_in_the_servers_words():
+    said = {"a": ("timeout", "late"), "b": ("http_status", "HTTP 429: slow down"), "c": ("http_status", "HTTP 500")}
+    failed = [replace(runs.failed_timeline(name), error=RequestError(*error)) for name, error in said.items()]
+    level = LevelResult(1, tuple(result(one) for one in failed), None)
+    (reason,) = level_reasons(level.summary(), failure=level.failure)
+    assert reason.text == "3 of 3 requests failed (http_status 2, timeout 1), such as b: HTTP 429: slow down"
+
+
+def test_answers_of_different_rates_make_no_claim():
+    rates = {"a": 24_000, "b": 16_000, "c": 24_000}
+    heard = [result(replace(runs.timeline(name), sample_rate_hz=rate)) for name, rate in rates.items()]
+    reason = rate_facts(LevelResult(1, tuple(heard), None), None)
+    assert reason.code == "rates_differ" and "24000 Hz in 2, 16000 Hz in 1" in reason.text
+    assert rate_facts(LevelResult(1, (heard[0], heard[2]), None), None) is None
 
 
 @pytest.mark.parametrize(
