@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 import time
 
 import pytest
+from processes import fake_server
 from repository import HELPERS
 
 from omni_bench.commands.cli import main
 from omni_bench.subprocesses import child_env, module_command
-from omni_bench.targets.probe import free_port, get
+from omni_bench.targets.probe import get
 
 FAKE_SERVER = str(HELPERS / "fake_speech_server.py")
 LOAD = [
@@ -29,14 +29,8 @@ LOAD = [
 @pytest.fixture
 def url():
     """A server that runs already."""
-    port = free_port("127.0.0.1")
-    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port), "0.05"])
-    while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
-        assert process.poll() is None
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
+    with fake_server("fake_speech_server.py", 0.05) as (port, _):
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.slow

@@ -10,17 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from repository import HELPERS
+from processes import fake_server
 
-from omni_bench.targets.probe import free_port, get
+from omni_bench.targets.probe import get
 from omni_bench.targets.reference import server_env
 
-SERVER = HELPERS / "fake_speech_server.py"
 ENV = {**server_env(), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 SMALL = ["scenario=smoke", "load.requests_per_level=4", "asr=none", "output.plots=false", "output.save_audio=all"]
 SMALL += ["load.lag_budget_ms=10000"]  # a busy machine is no failure of the product
@@ -28,20 +27,13 @@ SMALL += ["load.lag_budget_ms=10000"]  # a busy machine is no failure of the pro
 
 @pytest.fixture
 def serve() -> Iterator:
-    started: list[subprocess.Popen] = []
+    with ExitStack() as servers:
 
-    def start(seconds: float) -> str:
-        port = free_port("127.0.0.1")
-        started.append(subprocess.Popen([sys.executable, str(SERVER), str(port), str(seconds)]))
-        while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
-            assert started[-1].poll() is None
-            time.sleep(0.02)
-        return f"http://127.0.0.1:{port}"
+        def start(seconds: float) -> str:
+            port, _ = servers.enter_context(fake_server("fake_speech_server.py", seconds))
+            return f"http://127.0.0.1:{port}"
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+        yield start
 
 
 def command(*arguments: str) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import psutil
 import pytest
+from processes import fake_server
 from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
@@ -21,7 +21,7 @@ from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.chaos import ChaosTarget, proxy_command
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.create import create_target
-from omni_bench.targets.probe import free_port, get
+from omni_bench.targets.probe import get
 
 SPEECH_SERVER = HELPERS / "fake_speech_server.py"
 FAKE_SERVER = HELPERS / "fake_http_server.py"
@@ -54,14 +54,8 @@ class Inner:
 @pytest.fixture(scope="module")
 def served():
     """The URL of a server that answers speech with a tone."""
-    port = free_port("127.0.0.1")
-    process = subprocess.Popen([sys.executable, str(SPEECH_SERVER), str(port), "0.2"])
-    while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
-        assert process.poll() is None
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}"
-    process.kill()
-    process.wait()
+    with fake_server("fake_speech_server.py", 0.2) as (port, _):
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

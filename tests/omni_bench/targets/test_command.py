@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from processes import wait_until
+from processes import fake_server
 from repository import HELPERS
 
 from omni_bench.errors import TargetError
@@ -15,7 +13,6 @@ from omni_bench.records.config import TargetConfig
 from omni_bench.targets import command as command_module
 from omni_bench.targets.command import CommandTarget
 from omni_bench.targets.launch import launch_command
-from omni_bench.targets.probe import free_port, get
 
 FAKE_SERVER = str(HELPERS / "fake_http_server.py")
 
@@ -63,18 +60,12 @@ def test_a_server_that_wants_a_key_says_so_at_once(target, status, key, advice):
 
 def test_a_stranger_at_the_port_is_not_measured(target, monkeypatch):
     """A server from before the launch answers, while ours listens elsewhere and stays alive."""
-    port = free_port("127.0.0.1")
-    other = subprocess.Popen([sys.executable, FAKE_SERVER, str(port)], stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: get(f"http://127.0.0.1:{port}/health", 1.0).status == 200)
+    with fake_server("fake_http_server.py") as (port, other):
         monkeypatch.setattr(command_module, "check_port_free", lambda *_: None)
         one = target(command=f"{{python}} {FAKE_SERVER} 0", port=port)
         with pytest.raises(TargetError, match=rf"port {port} is answered by process {other.pid}"):
             one.start()
         assert not one.is_alive()
-    finally:
-        other.kill()
-        other.wait()
 
 
 def test_words_are_filled_in_and_nothing_else():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import fake_server
 from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
@@ -28,14 +27,8 @@ FAKE_SERVER = str(HELPERS / "fake_http_server.py")
 
 @pytest.fixture
 def running():
-    port = free_port("127.0.0.1")
-    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port)], stdout=subprocess.DEVNULL)
-    while get(f"http://127.0.0.1:{port}/health", 1.0).status != 200:
-        assert process.poll() is None
-        time.sleep(0.02)
-    yield port, process
-    process.kill()
-    process.wait()
+    with fake_server("fake_http_server.py") as server:
+        yield server
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
@@ -65,12 +58,7 @@ def test_an_external_server_that_does_not_answer():
 
 def test_an_external_server_that_answers_but_is_not_healthy(tmp_path):
     """It is there: the way out is its own log, not its address."""
-    port = free_port("127.0.0.1")
-    process = subprocess.Popen([sys.executable, FAKE_SERVER, str(port), "late:600"], stdout=subprocess.DEVNULL)
-    try:
-        while get(f"http://127.0.0.1:{port}/health", 1.0).status is None:
-            assert process.poll() is None
-            time.sleep(0.02)
+    with fake_server("fake_http_server.py", "late:600", status=503) as (port, _):
         config = TargetConfig(kind="external", url=f"http://127.0.0.1:{port}", startup_timeout_s=0.1)
         with pytest.raises(
             TargetError, match=rf"url=http://127.0.0.1:{port} answers 503 \(unhealthy\) .* within 0.1 s"
@@ -78,9 +66,6 @@ def test_an_external_server_that_answers_but_is_not_healthy(tmp_path):
             ExternalTarget(config).start()
         (finding,) = TARGET.findings(RunConfig(target=config))
         assert finding.state == PROBLEM and finding.detail.endswith("/health answers 503 (unhealthy)")
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize(
