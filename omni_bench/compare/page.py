@@ -20,7 +20,7 @@ from omni_bench.records.level import level_or_none, short_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.evidence import edits_text
 from omni_bench.report.format import NA, metric_text, percent
-from omni_bench.report.page.cards import Card, Player, filters_of
+from omni_bench.report.page.cards import Card, Player, filters_of, fitting
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
 from omni_bench.report.utterances import score_of
@@ -56,7 +56,8 @@ def comparison_page(
     ]
     cards = _cards(folders, comparison.accuracy.rate or "errors", recordings)
     bad = [card for card, good in cards if not good]
-    shown = [*bad[:MAX_CARDS], *[card for card, good in cards if good][:GOOD]]
+    worse = fitting(bad[:MAX_CARDS])
+    shown = [*worse, *fitting([card for card, good in cards if good][:GOOD])]
     tables = {"": whole_table(comparison)}
     if not comparison.judges_speed:
         tables = {"What was heard": words_table(comparison), "Speed, which is not judged": speed_table(comparison)}
@@ -76,7 +77,7 @@ def comparison_page(
         "legend": legend(comparison),
         "facts": {name: from_markdown(text) for name, text in arm_facts(comparison).items()},
         "cards": shown,
-        "hidden": max(0, len(bad) - MAX_CARDS),
+        "hidden": len(bad) - len(worse),
         **filters_of(shown),
         "reports": [
             (f"{name} {number}", quote(Path(os.path.relpath(folder.report_html, page)).as_posix()))

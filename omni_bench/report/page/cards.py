@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from markupsafe import escape
 
 from omni_bench.accuracy.signal.audio_faults import FAULTS
 from omni_bench.accuracy.wer import alignment
 from omni_bench.errors import shorten
+from omni_bench.foreign_text import inert
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.level import level_of, level_or_none, short_title
 from omni_bench.records.run_folder import RunFolder
@@ -23,6 +26,10 @@ from omni_bench.report.utterances import by_damage, is_rejected, score_of
 MAX_CARDS = 300
 GOOD = 3
 """Cards of answers without a finding, to compare with."""
+MAX_PAGE_TEXT = 1_000_000
+"""Characters of HTML that the texts of all cards of a page may come to."""
+MAX_TEXT, MAX_FINDING, MAX_NAME, MAX_LISTED = 1500, 400, 200, 12
+"""Characters of a text, a finding and a name, and entries of a list, in one card."""
 NO_PARITY = {"kind": "pcm"}  # of a level that run.json lacks: by the samples
 _METRICS = ("ttfp_ms", "rtf", "e2el_ms", "stalls")
 
@@ -69,10 +76,11 @@ class Records:
     solo: Sequence[Record]
 
 
-def cards_of(run: Record, records: Records, folder: RunFolder, recordings: Recordings) -> tuple[list[Card], int]:
-    """The cards, the worst first and a few good ones last, and how many would be findings without :data:`MAX_CARDS`.
+def cards_of(run: Record, records: Records, folder: RunFolder, recordings: Recordings) -> tuple[list[Card], int, int]:
+    """The cards, the worst first and a few good ones last; how many of them are findings, and how many there are.
 
-    Raises StoreError for an utterance that lacks a field.
+    A page has room for :data:`MAX_CARDS` and :data:`MAX_PAGE_TEXT`. Raises StoreError for an utterance that lacks a
+    field.
     """
     rate = error_rate(run)
     parity = {level_of(level): level["parity"] for level in run["levels"] if level.get("parity")}
@@ -121,7 +129,47 @@ def cards_of(run: Record, records: Records, folder: RunFolder, recordings: Recor
             tuple(players),
         )
 
-    return [card(name) for name in [*list(found)[:MAX_CARDS], *good]], len(found)
+    shown = fitting(card(name) for name in list(found)[:MAX_CARDS])
+    return [*shown, *fitting(map(card, good))], len(shown), len(found)
+
+
+def fitting(cards: Iterable[Card]) -> list[Card]:
+    """The first of ``cards`` that a page has room for, each with its long texts cut."""
+    kept, room = [], MAX_PAGE_TEXT
+    for card in map(_cut, cards):
+        texts = (card.text, card.heard or "", card.rates, *(text for word in card.words for text in word))
+        texts += (*card.tags, *card.findings, *card.facts, *card.neighbours, *(one.label for one in card.players))
+        room -= len(escape(inert("\n".join(texts)))) + len("<span></span>") * len(card.words)
+        if room < 0:
+            break
+        kept.append(card)
+    return kept
+
+
+def _cut(card: Card) -> Card:
+    words, length = [], 0
+    for kind, wanted, heard in card.words:
+        if length > MAX_TEXT:
+            words.append(("equal", "...", ""))
+            break
+        words.append((kind, shorten(wanted, MAX_TEXT), shorten(heard, MAX_TEXT)))
+        length += len(wanted) + len(heard)
+    more = len(card.neighbours) - MAX_LISTED
+    return replace(
+        card,
+        request_id=shorten(card.request_id, MAX_NAME),
+        prompt_id=shorten(card.prompt_id, MAX_NAME),
+        text=shorten(card.text, MAX_TEXT),
+        heard=None if card.heard is None else shorten(card.heard, MAX_TEXT),
+        words=tuple(words),
+        tags=tuple(shorten(one, MAX_NAME) for one in card.tags[:MAX_LISTED]),
+        findings=tuple(shorten(one, MAX_FINDING) for one in card.findings[:MAX_LISTED]),
+        neighbours=(
+            *(shorten(one, MAX_NAME) for one in card.neighbours[:MAX_LISTED]),
+            *([f"and {more} more (parity.jsonl)"] if more > 0 else []),
+        ),
+        players=tuple(replace(one, label=shorten(one.label, MAX_FINDING)) for one in card.players),
+    )
 
 
 def filters_of(cards: Sequence[Card]) -> dict[str, list[str]]:

@@ -144,7 +144,7 @@
   let level = data.lanes ? Math.max(0, data.lanes.findIndex((one) => one.requests.some((request) => wrong.has(request.id)))) : 0;
   let picked = null;
   const drawLanes = (width) => {
-    const { title, requests, of } = data.lanes[level];
+    const { title, requests, of, since, chunks } = data.lanes[level];
     const top = Math.max(1, ...requests.map((one) => one.e)), count = Math.max(0, ...requests.map((one) => one.lane)) + 1;
     const high = Math.max(7, Math.min(24, 640 / count)), bottom = count * high;
     const x = (ms) => 26 + (ms / top) * (width - 40), y = (lane) => lane * high;
@@ -188,7 +188,10 @@
       const names = requests.filter((other) => other !== one && together(other)).map((other) => other.id);
       said.append(html("b", { textContent: one.id }), names.length ? ` was in flight with ${names.join(", ")}. ` : " was alone. ");
       if (byId.has(one.id)) said.append(html("a", { href: `#card-${one.id}`, textContent: "Hear it", onclick: (event) => { event.preventDefault(); show(one.id); } }));
-    } else if (of > requests.length) said.textContent = `${title}: the first ${requests.length} of ${of} requests.`;
+    } else {
+      const left = of > requests.length ? `${title}: requests ${since + 1} to ${since + requests.length} of ${of}, in the order of their starts; all are in requests.jsonl. ` : "";
+      said.textContent = left + (chunks ? `Their ${chunks} chunks are too many for this page.` : "");
+    }
     return [...(data.lanes.length > 1 ? [tabs] : []), html("div", { className: "scroll" }, [root]), said];
   };
   const pick = (id) => {
@@ -236,7 +239,7 @@
         });
         root.append(dot);
       });
-      root.append(svg("text", { class: "name", x: 6, y: row * high + 12 }, [`${one.title} · ${one.figures}${one.valid ? "" : " · invalid"}`]));
+      root.append(svg("text", { class: "name", x: 6, y: row * high + 12 }, [`${one.title} · ${one.figures}${one.of > one.dots.length ? ` · ${one.dots.length} of ${one.of} dots` : ""}${one.valid ? "" : " · invalid"}`]));
     });
     return [root];
   };

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from omni_bench.foreign_text import visible
+from omni_bench.errors import shorten
+from omni_bench.foreign_text import bounded, visible
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.invalid_reason import client_last, reasons_of
-from omni_bench.records.level import level_of, short_title
+from omni_bench.records.level import Level, level_of, level_or_none, short_title
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.cross_talk import slots_of
 from omni_bench.report.format import injected_faults, percent
@@ -18,7 +19,7 @@ from omni_bench.report.judge import own_error_line
 from omni_bench.report.markdown import WORST, facts_of, legend, report_sections
 from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import search_lines
-from omni_bench.report.page.cards import MAX_CARDS, Records, cards_of, filters_of
+from omni_bench.report.page.cards import MAX_NAME, Records, cards_of, filters_of
 from omni_bench.report.page.lanes import distributions, in_flight_ns, swim_lanes
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
@@ -28,14 +29,26 @@ from omni_bench.report.table import columns, error_rate, percentile_table
 TEMPLATE = Path(__file__).with_name("run.html")
 LOG_BYTES = 16_000
 ALL_FIGURES = "All figures"
+MAX_LEVELS, MAX_LINES, MAX_LINE, MAX_SECTION, MAX_SLOTS, MAX_ARROWS, MAX_SHOWN = 100, 50, 1000, 40_000, 64, 1000, 50
+"""Levels of a page; reasons and notes, and characters of one; characters of a section; slots of a matrix, arrows
+between requests, and answers that one click on a matrix shows."""
 
 Run = Mapping[str, Any]
 
 
 def run_page(run: Run, folder: RunFolder, records: Records) -> str:
-    """The page of a run as HTML. Raises StoreError for lines that lack a field, and a log that cannot be read."""
+    """The page of a run as HTML, which stays a few MB however large the run is; it says what it leaves out.
+
+    Raises StoreError for lines that lack a field, and a log that cannot be read.
+    """
+    levels = len(run["levels"])
+    run = {**run, "levels": run["levels"][:MAX_LEVELS]}
     recordings = Recordings(folder.path)
-    cards, findings = cards_of(run, records, folder, recordings)
+    cards, shown, findings = cards_of(run, records, folder, recordings)
+    wrong = {card.request_id for card in cards[:shown]}
+    by_level: dict[Level | None, list[Any]] = {}
+    for one in records.requests:
+        by_level.setdefault(level_or_none(one), []).append(one)
     faults = injected_faults(run)
     reasons = client_last(reasons_of(run))
     sections = {"How to read the figures": legend(run)} | report_sections(
@@ -50,30 +63,43 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
         "faults": faults,
         "evidence": folder.wer_evidence_md.name if folder.wer_evidence_md.is_file() else None,
         "valid": run["valid"],
-        "reasons": [str(reason) for reason in reasons],
+        "reasons": _some(map(str, reasons), "run.json"),
         "next_steps": next_steps_of(run),
-        "notes": [*server_warnings(run), *account_lines(run), *search_lines(run)],
+        "notes": _some([*server_warnings(run), *account_lines(run), *search_lines(run)], "report.md"),
+        "levels_left": levels - len(run["levels"]),
         "facts": {name: from_markdown(text) for name, text in facts_of(run).items()},
         "table": level_table(run),
         "judged": run["provenance"]["judge"] is not None,
         "judge_line": own_error_line(run),
         "cards": cards,
         "findings": findings,
-        "hidden": max(0, findings - MAX_CARDS),
+        "hidden": findings - shown,
         "utterances": len(records.requests),
         **filters_of(cards),
         "matrices": matrices(run, records),
-        "sections": {title: from_markdown(body) for title, body in sections.items()},
-        "config": json.dumps(run["provenance"]["config"], indent=2, ensure_ascii=False),
+        "most_shown": MAX_SHOWN,
+        "sections": {title: from_markdown(bounded(body, MAX_SECTION)) for title, body in sections.items()},
+        "config": bounded(json.dumps(run["provenance"]["config"], indent=2, ensure_ascii=False), MAX_SECTION),
         "log": log_tail(folder.server_log),
     }
     data = {
         "audio": recordings.by_name,
-        "lanes": swim_lanes(run, records.requests, records.warmup),
-        "hits": [[hit["source"], hit["victim"]] for hit in records.hits if hit["source"] != hit["victim"]],
-        "distributions": distributions(run, records.requests),
+        "lanes": swim_lanes(run, records.requests, records.warmup, wrong),
+        "hits": [
+            [shorten(hit["source"], MAX_NAME), shorten(hit["victim"], MAX_NAME)]
+            for hit in records.hits
+            if hit["source"] != hit["victim"]
+        ][:MAX_ARROWS],
+        "distributions": distributions(run, by_level),
     }
     return render_page(TEMPLATE, context, data)
+
+
+def _some(lines: Iterable[str], where: str) -> list[str]:
+    """The first of ``lines``, each cut; the last one says how many are left out, and ``where`` they are."""
+    listed = list(lines)
+    more = [f"and {len(listed) - MAX_LINES} more: {where}"] if len(listed) > MAX_LINES else []
+    return [*(shorten(line, MAX_LINE) for line in listed[:MAX_LINES]), *more]
 
 
 def level_table(run: Run) -> dict[str, Any]:
@@ -94,7 +120,10 @@ def level_table(run: Run) -> dict[str, Any]:
 
 
 def matrices(run: Run, records: Records) -> list[dict[str, Any]]:
-    """For each level with hits the victims by (slot of the victim, slot of the source): rows of cells of ids."""
+    """For each level with hits the victims by (slot of the victim, slot of the source): rows of cells of ids.
+
+    A level of more than :data:`MAX_SLOTS` slots has no rows.
+    """
     busy = in_flight_ns([*records.requests, *records.warmup])
     found = []
     for level in run["levels"]:
@@ -105,9 +134,13 @@ def matrices(run: Run, records: Records) -> list[dict[str, Any]]:
         if not within:
             continue
         size = range(max(slots.values()) + 1)
+        if len(size) > MAX_SLOTS:
+            found.append({"title": short_title(key), "slots": list(size), "rows": [], "hits": len(hits)})
+            continue
         cells: dict[tuple[int, int], list[str]] = {}
         for hit in within:
-            cells.setdefault((slots[hit["victim"]], slots[hit["source"]]), []).append(hit["victim"])
+            victim = shorten(hit["victim"], MAX_NAME)
+            cells.setdefault((slots[hit["victim"]], slots[hit["source"]]), []).append(victim)
         found.append(
             {
                 "title": short_title(key),

@@ -10,10 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heard_run import FAILED, SOURCE, VICTIM, make_heard_run
+import run_factory as runs
+from heard_run import FAILED, HOSTILE, METRICS, SOURCE, TEXT, VICTIM, make_heard_run
 
+from omni_bench.accuracy.wer import alignment, score_utterance
+from omni_bench.records.invalid_reason import Code, invalid
+from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.timeline_json import timeline_to_dict
+from omni_bench.report.page.lanes import MAX_REQUESTS, swim_lanes
 from omni_bench.report.page.recordings import Recordings, peaks
 from omni_bench.report.write import write_report
+from omni_bench.run.document import utterance_record
 
 OLD_RUNS = Path(__file__).parents[3] / "data" / "old_runs"
 
@@ -95,6 +102,59 @@ def test_without_a_judge_or_recordings_the_page_says_so(tmp_path):
     page, data = page_of(make_heard_run(tmp_path / "run", judge=False, audio=False))
     words = "".join(page.words)
     assert "Nothing was judged" in words and "no recording was kept" in words and not data["audio"]
+
+
+def test_a_hostile_run_of_thousands_gives_a_page_that_opens_and_says_what_it_leaves_out(tmp_path):
+    long = f"{HOSTILE}&\x1b" * 1000
+    levels, requests, slots = 120, 3000, 300
+    folder = RunFolder.create(tmp_path / "run")
+    level = runs.make_level(1, 12)
+    named = [{**level, "concurrency": number, "requests": requests} for number in range(1, levels + 1)]
+    run = runs.make_run(levels=named, scenario=long, own=[invalid(Code.INTERRUPTED)] * 200)
+    lines, heard, hits = [], [], []
+    for number in range(requests):
+        one = runs.timeline(f"c1-{number:04d}", start_ms=number, chunks=slots, gap_ms=1)
+        faults = ["clicks"] if number > requests - 100 else []
+        metrics = METRICS | {"ttfp_ms": float(number)}
+        lines.append({**timeline_to_dict(one), "text": long, "language": "en", "metrics": metrics, "faults": faults})
+        hit = {"victim": one.request_id, "source": "c1-0000", "kind": "target", "relation": long, "also": [long]}
+        hit |= {"position": "whole", "heard": long, "words": long, "score": 20.0, "concurrency": 1, "audio": None}
+        if number % 8 == 1:
+            hits.append(hit)
+        if number < 100:
+            score = score_utterance(one.request_id, TEXT, f"{TEXT} {long}", "en")
+            ops = [list(each) for each in alignment(score)]
+            heard.append(utterance_record(score, concurrency=1, prompt_id=long, alignment=ops))
+    folder.write_lines(folder.requests_jsonl, lines)
+    folder.write_lines(folder.cross_talk_jsonl, hits)
+    folder.write_utterances(heard)
+    folder.write_run(run)
+    page, data = page_of(folder)
+    assert folder.report_html.stat().st_size < 4e6
+    words = " ".join("".join(page.words).split())
+    cards = len(page.classed("card"))
+    findings = len({hit["victim"] for hit in hits} | {f"c1-{n:04d}" for n in (*range(100), *range(2901, 3000))})
+    assert f"{findings} of {requests} answers" in words
+    assert f"no room for the other {findings - (cards - 3)}: they are in wer_evidence.md and requests.jsonl" in words
+    assert "20 more levels are left out of this page" in words and "and 151 more: run.json" in words
+    assert f"A table of {slots + 2} × {slots + 2} slots is too large for this page" in words
+    first = data["lanes"][0]
+    assert first["of"] == requests and len(first["requests"]) == 40 and first["chunks"] > 1000
+    assert not any(bar["c"] for bar in first["requests"])
+    dots = data["distributions"][0]["levels"][0]
+    assert dots["of"] == requests - 99 and len(dots["dots"]) == 25
+    assert np.median([value for _, value in dots["dots"]]) == pytest.approx(1450, abs=1)
+
+
+def test_the_lanes_of_a_large_level_are_where_the_findings_are():
+    lines = [runs.timeline(f"c1-{number:04d}", start_ms=number) for number in range(1000)]
+    run = {"levels": [runs.make_level(1)]}
+    records = [timeline_to_dict(one) for one in lines]
+    (level,) = swim_lanes(run, records, [], {"c1-0700", "c1-0701", "c1-0100"})
+    assert level["of"] == 1000 and len(level["requests"]) == MAX_REQUESTS
+    shown = [bar["id"] for bar in level["requests"]]
+    assert {"c1-0700", "c1-0701"} <= set(shown) and shown[0] == f"c1-{level['since']:04d}"
+    assert swim_lanes(run, records, [])[0]["since"] == 0
 
 
 @pytest.mark.parametrize("name", ["smoke", "neighbour_slot", "parity_words", "parity_corrupted"])
