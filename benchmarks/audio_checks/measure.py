@@ -238,11 +238,10 @@ def _quieted(
 
 def judge(speeches: Sequence[Speech], references: Sequence[ClipTraits]) -> tuple[list[tuple[str, ...]], LevelAudio]:
     """The faults of each answer, all in flight together, and what they show together."""
-    by_name = {speech.name: speech for speech in speeches}
     found, together = level_findings(
         [_timeline(speech) for speech in speeches],
         [speech.text for speech in speeches],
-        lambda name: by_name[name].samples,
+        {speech.name: speech.samples for speech in speeches},
         ExpectedVoices(references=references),
     )
     return [found[speech.name].faults for speech in speeches], together
@@ -364,7 +363,7 @@ def _pieces(speeches: Sequence[Speech], length_s: float, rng: np.random.Generato
             "owner": owner.samples,
         }
         clips = [ResponseClip(name, name, None, 0, 1, victim.sample_rate_hz) for name in samples]
-        victims = {one.victim for one in find_shared_audio(clips, samples.__getitem__)}
+        victims = {one.victim for one in find_shared_audio(clips, samples)}
         counts["both" if len(victims) == 2 else next(iter(victims), "missed")] += 1
     return dict(counts)
 

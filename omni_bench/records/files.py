@@ -15,6 +15,7 @@ from typing import Any
 from omni_bench.errors import StoreError, shorten
 
 _LARGEST = 2**64 - 1
+_LONGEST = len(str(-_LARGEST))
 
 _REMEDIES = {
     errno.ENOSPC: "free some space or set output.root to another disk",
@@ -101,8 +102,8 @@ def _or_none(text: str) -> float | None:
 
 
 def _integer(text: str) -> int:
-    value = int(text) if len(text) <= len(str(-_LARGEST)) else _LARGEST + 1
-    if abs(value) > _LARGEST:
+    value = int(text) if len(text) <= _LONGEST else _LARGEST + 1
+    if not -_LARGEST <= value <= _LARGEST:
         raise ValueError(f"{shorten(text, 40)} is an integer of more than 64 bits")
     return value
 

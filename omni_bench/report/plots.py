@@ -21,6 +21,7 @@ from omni_bench.metrics.definitions import METRICS, in_order
 from omni_bench.metrics.metric import Metric, Scope, Shown
 from omni_bench.records.invalid_reason import client_last, reasons_of
 from omni_bench.records.level import axis_label, level_of, level_value, short_title
+from omni_bench.records.stages import Tell, untold
 from omni_bench.report.format import (
     NA,
     hardware_name,
@@ -56,6 +57,7 @@ Records = Sequence[Mapping[str, Any]]
 Spread = tuple[float | None, float | None, float | None]
 """A value with the ends of its bar, each None where it is missing."""
 
+DRAWING = "drawing the plots"
 DPI = 144
 SINGLE_SIZE = (6.4, 3.6)
 OVERVIEW_COLUMNS, OVERVIEW_WIDTH, OVERVIEW_ROW = 3, 14.0, 3.5
@@ -63,6 +65,8 @@ HEADROOM = 1.22  # room above the highest point for the legend
 MAX_ON_AXIS = 1e12  # anything beyond is not a measurement
 ERRORS_TOP = 5.0  # percent: an axis of errors shows at least so much, as one word in a hundred is no disaster
 MAX_REASON = 140
+MAX_DOTS = 1000
+"""Of a distribution that are drawn: a picture of more is slow to make, slow to look at, and looks the same."""
 REQUESTS_NOTE = (
     "Bars and shading: from the median of a level's requests (p50) up to p90. Their spread, no confidence interval."
 )
@@ -196,16 +200,18 @@ def _show_percentage(value: float | None) -> str:
     return percent(None if value is None else value / 100)
 
 
-def draw_plots(run: Run, folder: Path, requests: Records = ()) -> list[Path]:
+def draw_plots(run: Run, folder: Path, requests: Records = (), tell: Tell = untold) -> list[Path]:
     """Write a PNG and an SVG for each of :func:`plots_of` and an overview into ``folder``; the PNGs, overview first.
 
     ``requests``: lines of requests.jsonl. A level without a value is left out of that line; a plot without any says
-    so. Raises StoreError.
+    so. ``tell`` hears of each. Raises StoreError.
     """
-    paths = [folder / "overview.png"]
+    paths, plots = [folder / "overview.png"], plots_of(run)
     with look():
+        tell(DRAWING, 0, len(plots) + 1)
         save_figure(_overview(run, requests), paths[0])
-        for plot in plots_of(run):
+        for plot in plots:
+            tell(DRAWING, len(paths), len(plots) + 1)
             paths.append(folder / f"{plot.name}.png")
             save_figure(_single(run, plot, requests), paths[-1])
     others = {_file_stem(metric) for metric in METRICS.values() if metric.plot} - {path.stem for path in paths}
@@ -375,9 +381,12 @@ def _draw_ecdf(axes: Axes, line: Line, level: Level, requests: Records) -> bool:
         look["markerfacecolor"] = "white"
     name = line.metric.short
     if values:
-        shares = [100 * rank / len(values) for rank in range(1, len(values) + 1)]
-        xs, ys = np.repeat(values, 2)[1:], np.repeat(shares, 2)[:-1]  # along each step, then up to the next dot
-        axes.plot(xs, ys, line.look.style, markevery=2, label=f"{name}, n = {len(values)}", **look)
+        ranks = np.linspace(1, len(values), min(len(values), MAX_DOTS)).round().astype(int)
+        shares = 100 * ranks / len(values)
+        some = f", {len(ranks)} of them drawn" if len(ranks) < len(values) else ""
+        # along each step, then up to the next dot
+        xs, ys = np.repeat(np.array(values)[ranks - 1], 2)[1:], np.repeat(shares, 2)[:-1]
+        axes.plot(xs, ys, line.look.style, markevery=2, label=f"{name}, n = {len(values)}{some}", **look)
         return True
     known = [(line.metric.value_in(level, figure), share) for figure, share in SHARES.items()]
     points = [(value, share) for value, share in known if value is not None and abs(value) < MAX_ON_AXIS]

@@ -16,21 +16,23 @@ from omni_bench.records.config import ChecksConfig
 from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.level import Level, level_fields
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.stages import Tell, untold
 from omni_bench.run.judging import Verdicts
 from omni_bench.run.level_result import LevelResult
 
 
 def check_cross_talk(
-    levels: Sequence[LevelResult], verdicts: Verdicts | None, checks: ChecksConfig
+    levels: Sequence[LevelResult], verdicts: Verdicts | None, checks: ChecksConfig, tell: Tell = untold
 ) -> dict[Level, LevelCrossTalk]:
     """Cross-talk of each level, by concurrency; a level of which nothing was heard is not in it.
 
-    Empty without a judge or with ``checks.cross_talk=false``.
+    Empty without a judge or with ``checks.cross_talk=false``. ``tell`` hears how far it is.
     """
     if verdicts is None or not checks.cross_talk:
         return {}
     requests, transcripts = [], {}
     for level in levels:
+        slots = level.slots
         for request in level.requests:
             timeline, score = request.timeline, verdicts.scores[request.request_id]
             requests.append(
@@ -41,7 +43,7 @@ def check_cross_talk(
                     finished_ns=timeline.finished_ns,
                     target=_split(score.reference_normal),
                     reference=_words(request.ref_text, request.language),
-                    slots=level.slots,
+                    slots=slots,
                 )
             )
             if score.forced is None:
@@ -54,13 +56,13 @@ def check_cross_talk(
                 finished_ns=warmup.finished_ns,
                 target=_words(warmup.text, warmup.language),
                 reference=_words(warmup.ref_text, warmup.language),
-                slots=level.slots,
+                slots=slots,
             )
             for warmup in level.warmup_requests
         ]
     if not transcripts:
         return {}
-    return find_cross_talk(requests, transcripts, _background(levels))
+    return find_cross_talk(requests, transcripts, _background(levels), tell)
 
 
 def cross_talk_record(level: LevelCrossTalk | None) -> dict[str, Any] | None:

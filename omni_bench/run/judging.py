@@ -34,8 +34,10 @@ from omni_bench.datasets.load import load_prompts
 from omni_bench.errors import AccuracyError, DatasetError
 from omni_bench.records.config import AsrConfig, ChecksConfig, ClientConfig, DatasetConfig, OutputConfig
 from omni_bench.records.files import write_atomically
+from omni_bench.records.level import level_title
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.run_folder import RunFolder, safe_name
+from omni_bench.records.stages import Tell, untold
 from omni_bench.run.document import utterance_record
 from omni_bench.run.level_result import LevelResult, RequestResult
 
@@ -164,15 +166,17 @@ def within(requests: Iterable[RequestResult], output: OutputConfig) -> list[Requ
     return kept
 
 
-def keep_audio(folder: RunFolder, requests: Iterable[RequestResult], default_rate_hz: int) -> dict[str, str]:
+def keep_audio(
+    folder: RunFolder, requests: Sequence[RequestResult], default_rate_hz: int, tell: Tell = untold
+) -> dict[str, str]:
     """Copy recordings into the run folder as WAV; request id -> path within it. Raises StoreError."""
-    return {
-        request.request_id: folder.save_audio(
-            request.request_id, request.audio, request.timeline.sample_rate_hz or default_rate_hz
-        )
-        for request in requests
-        if request.audio is not None
-    }
+    kept = {}
+    for number, request in enumerate(requests, start=1):
+        if request.audio is not None:
+            rate_hz = request.timeline.sample_rate_hz or default_rate_hz
+            kept[request.request_id] = folder.save_audio(request.request_id, request.audio, rate_hz)
+        tell("keeping recordings", number, len(requests))
+    return kept
 
 
 def keep_references(
@@ -289,11 +293,15 @@ def judge_facts_again(
 
 
 def with_voices(
-    verdicts: Verdicts, levels: Sequence[LevelResult], client: ClientConfig, prompts: Mapping[str, Prompt]
+    verdicts: Verdicts,
+    levels: Sequence[LevelResult],
+    client: ClientConfig,
+    prompts: Mapping[str, Prompt],
+    tell: Tell = untold,
 ) -> Verdicts:
     """``verdicts`` with the voice of every utterance compared.
 
-    ``prompts``: by id, for the reference recordings. Raises AccuracyError.
+    ``prompts``: by id, for the reference recordings. ``tell`` hears how far it is. Raises AccuracyError.
     """
     from omni_bench.accuracy.voices.encoder import load_speaker_encoder  # brings torch
 
@@ -302,8 +310,10 @@ def with_voices(
     known: dict[Any, VoicePrint] = {}
     for level in levels:
         heard = [(request, clip) for request in level.requests if (clip := _clip(request)) is not None]
-        found = voice_prints(encoder, [clip for _, clip in heard])
-        prints = {request.request_id: one for (request, _), one in zip(heard, found, strict=True)}
+        prints = {}
+        for request, clip in heard:
+            prints |= {request.request_id: voice_prints(encoder, [clip])[0]}
+            tell(f"comparing the voices of {level_title(level.concurrency)}", len(prints), len(heard))
         anchors = None
         if client.send_reference:
             anchors = {}

@@ -6,25 +6,47 @@ that is read back (``omni-bench report``, ``omni-bench judge``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from omni_bench.accuracy.signal.audio_faults import audio_faults, delivery_faults, in_order
+from omni_bench.accuracy.signal.checks import SignalFindings, chunk_edges, measures_splices, signal_findings
+from omni_bench.accuracy.signal.shared_audio import TOGETHER, samples_of
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.files import os_errors_as_store_errors
-from omni_bench.records.level import Level
+from omni_bench.records.level import Level, level_title
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
+from omni_bench.records.stages import Tell, untold
 from omni_bench.records.timeline import Timeline
 from omni_bench.run.level_result import LevelResult, RequestResult
-from omni_bench.run.signal_checks import with_signal_faults
+from omni_bench.run.signal_checks import is_checked, with_signal_faults
 from omni_bench.run.warmup import warmup_requests
+from omni_bench.spread import Result, Spread, Task, here, on_all_cores
 
 SPEECH = RequestedModalities()
+BATCH = 16
+"""Answers that are measured in one go: a second or two of work."""
+MUCH_S = 600.0
+
+
+def is_much(recordings: Iterable[LevelRecording]) -> bool:
+    """Whether there is so much audio that its checks take a while, and are worth starting processes for."""
+    answers = (one for recording in recordings for one in recording.timelines if one.sample_rate_hz)
+    audio_s = sum(one.audio_bytes / (one.sample_width_bytes * one.sample_rate_hz) for one in answers)
+    return audio_s >= MUCH_S
+
+
+def spread_for(recordings: Iterable[LevelRecording]) -> AbstractContextManager[Spread]:
+    """All cores if there is much to do."""
+    return on_all_cores() if is_much(recordings) else nullcontext(here)
 
 
 def measure_level(
@@ -34,31 +56,75 @@ def measure_level(
     with_reference: bool = False,
     check_signal: bool = False,
     requested: RequestedModalities = SPEECH,
+    spread: Spread = here,
+    tell: Tell = untold,
 ) -> LevelResult:
     """Derive everything about the requests of a level that just ended. ``prompts``: by prompt id.
 
     ``with_reference``: their reference recordings were sent. ``check_signal``: look for clicks, dropouts,
-    noise and copied audio too, which makes sense for speech only. Raises StoreError if spooled audio cannot be read.
+    noise and copied audio too, which makes sense for speech only. ``spread`` does the work, ``tell`` hears of it.
+    Raises StoreError if spooled audio cannot be read.
     """
-    requests = tuple(
-        measure_request(
-            timeline,
-            prompts[timeline.prompt_id],
-            recording.audio.get(timeline.request_id),
-            with_reference=with_reference,
-            requested=requested,
-        )
-        for timeline in recording.timelines
-    )
-    audio = None
+    where, total = level_title(recording.concurrency), len(recording.timelines)
+    measure = partial(_measure, with_reference=with_reference, requested=requested)
+    requests: list[RequestResult] = []
+    alone: dict[str, SignalFindings] = {}
+    answers = _answers(recording, prompts, check_signal=check_signal)
+    for batch in spread(measure, (answers[at : at + BATCH] for at in range(0, total, BATCH))):
+        for result, findings in batch:
+            # the same timeline as in the recording, and not one that came back from another process
+            requests.append(replace(result, timeline=recording.timelines[len(requests)]))
+            if findings is not None:
+                alone[result.request_id] = findings
+        tell(f"checking the answers of {where}", len(requests), total)
+    results, audio = tuple(requests), None
     if check_signal:
-        requests, audio = with_signal_faults(requests, prompts, with_reference=with_reference)
+
+        def compare(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+            for number, found in enumerate(spread(work, tasks), start=1):
+                yield found
+                tell(f"comparing the answers of {where}", min(number * TOGETHER, len(alone)), len(alone))
+
+        results, audio = with_signal_faults(results, prompts, alone, with_reference=with_reference, spread=compare)
     warmup = warmup_requests(recording.warmup, prompts, with_reference=with_reference)
     went = Warmup.of(recording.warmup)
     before = recording.measured_before
-    return LevelResult(
-        recording.concurrency, requests, recording.lag, went, warmup, measured_before=before, audio=audio
-    )
+    return LevelResult(recording.concurrency, results, recording.lag, went, warmup, measured_before=before, audio=audio)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer to measure. ``splices``: whether to look for them too, None to look at no signal at all."""
+
+    timeline: Timeline
+    prompt: Prompt
+    audio: Path | None
+    splices: bool | None = None
+
+
+def _answers(recording: LevelRecording, prompts: Mapping[str, Prompt], *, check_signal: bool) -> list[_Answer]:
+    answers = [_Answer(one, prompts[one.prompt_id], recording.audio.get(one.request_id)) for one in recording.timelines]
+    if not check_signal:
+        return answers
+    checked = [index for index, one in enumerate(answers) if is_checked(one.timeline, one.audio)]
+    for number, index in enumerate(checked):
+        answers[index] = replace(answers[index], splices=measures_splices(number, len(checked)))
+    return answers
+
+
+def _measure(
+    answers: Sequence[_Answer], *, with_reference: bool, requested: RequestedModalities
+) -> list[tuple[RequestResult, SignalFindings | None]]:
+    measured = []
+    for one in answers:
+        timeline = one.timeline
+        result = measure_request(timeline, one.prompt, one.audio, with_reference=with_reference, requested=requested)
+        findings = None
+        if one.splices is not None and is_checked(timeline, result.audio):
+            samples, edges = samples_of(result.audio), chunk_edges(timeline)
+            findings = signal_findings(samples, timeline.sample_rate_hz, edges, result.text, splices=one.splices)
+        measured.append((result, findings))
+    return measured
 
 
 def measure_request(

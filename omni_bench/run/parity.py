@@ -22,6 +22,7 @@ from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.stages import Tell, untold
 from omni_bench.run.judging import Verdicts
 from omni_bench.run.level_result import LevelResult, RequestResult
 from omni_bench.run.measure import SPEECH, measure_level
@@ -113,12 +114,16 @@ def parity_result(
     recordings: Sequence[LevelRecording],
     prompts: Mapping[str, Prompt],
     requested: RequestedModalities = SPEECH,
+    tell: Tell = untold,
 ) -> ParityResult | None:
-    """Compare what was recorded; None if the check was off or nothing was sent alone. Raises StoreError."""
+    """Compare what was recorded; None if the check was off or nothing was sent alone. Raises StoreError.
+
+    ``tell`` hears how far it is.
+    """
     if phase is None or not (phase.codes or phase.solos):
         return None
     solos = tuple(measure_level(recording, prompts, requested=requested) for recording in phase.solos.values())
-    return ParityResult(solos, tuple(phase.compare(recordings)), phase.codes)
+    return ParityResult(solos, tuple(phase.compare(recordings, tell)), phase.codes)
 
 
 def claims_determinism(provenance: Mapping[str, Any]) -> bool:
@@ -246,10 +251,11 @@ class ParityPhase:
                 repeats_left = max(0, repeats_left - len(names))
         return self.planned
 
-    def compare(self, recordings: Sequence[LevelRecording]) -> list[ParityComparison]:
+    def compare(self, recordings: Sequence[LevelRecording], tell: Tell = untold) -> list[ParityComparison]:
         """Every pair of which both were recorded, level by level. Raises StoreError for unreadable audio."""
         levels = {recording.concurrency: recording for recording in recordings}
-        comparisons = []
+        comparisons: list[ParityComparison] = []
+        pairs = sum(len(solo.pairs) for solo in self.planned)
         for solo in self.planned:
             alone = self.solos.get(solo.concurrency)
             if alone is None:
@@ -262,16 +268,14 @@ class ParityPhase:
                 for one in (level, alone)
                 for timeline in one.timelines
             }
-            comparisons += [
-                compare_answers(
-                    answers[first],
-                    answers[second],
-                    () if repeat else level.timelines,
-                    repeat=repeat,
-                    concurrency=solo.concurrency,
+            for first, second, repeat in solo.pairs:
+                flight = () if repeat else level.timelines
+                comparisons.append(
+                    compare_answers(
+                        answers[first], answers[second], flight, repeat=repeat, concurrency=solo.concurrency
+                    )
                 )
-                for first, second, repeat in solo.pairs
-            ]
+                tell("comparing answers in company and alone", len(comparisons), pairs)
         return comparisons
 
 

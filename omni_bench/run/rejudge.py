@@ -19,6 +19,7 @@ from omni_bench.errors import ConfigError, OmniBenchError, StoreError
 from omni_bench.records.config import REMOVED_KEYS, RunConfig
 from omni_bench.records.level import Level
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.stages import Tell, untold
 from omni_bench.report.utterances import score_of
 from omni_bench.report.write import write_report
 from omni_bench.run.config.compose import to_run_config
@@ -47,21 +48,22 @@ from omni_bench.run.validity import carried_over, is_excused, run_reasons
 from omni_bench.run.write import level_record
 
 
-def redraw(path: Path) -> tuple[RunFolder, dict[str, Any]]:
+def redraw(path: Path, tell: Tell = untold) -> tuple[RunFolder, dict[str, Any]]:
     """Derive the levels of a run from its raw data again and rewrite run.json, report.md and the plots.
 
-    Raises StoreError.
+    ``tell`` hears how far it is. Raises StoreError.
     """
+    tell("reading the run", 0, 1)
     folder = RunFolder.open(path)
     run = folder.read_run()
     config = stored_config(run, folder)
     levels = read_results(folder, run)
     verdicts = _stored_verdicts(run, folder, levels)
-    found = check_cross_talk(levels, verdicts, config.checks)
+    found = check_cross_talk(levels, verdicts, config.checks, tell)
     run = _rebuild(run, config, levels, verdicts, run["provenance"], read_parity(folder), found, judged_now=False)
     write_cross_talk(folder, found, _kept(levels, folder))
     folder.write_run(run)
-    write_report(folder.path, plots=config.output.plots)
+    write_report(folder.path, plots=config.output.plots, tell=tell)
     return folder, run
 
 
@@ -101,7 +103,8 @@ def judge_again(
     progress.begin_judging(len(heard) + len(references.heard), spec.name)
     verdicts = judge_levels(everything, config.asr, spec, language, progress.judged, references.heard, transcriber)
     if config.checks.speaker_similarity:
-        verdicts = with_voices(verdicts, levels, config.client, {prompt.id: prompt for prompt in prompts})
+        by_id = {prompt.id: prompt for prompt in prompts}
+        verdicts = with_voices(verdicts, levels, config.client, by_id, progress.tell)
     progress.end()
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
@@ -109,14 +112,14 @@ def judge_again(
     known = {"prompts": prompts, "unheard": references.unheard}
     facts = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], **known)
     provenance = {**stored, "judge": facts, "config": {**stored["config"], "asr": asr}}
-    found = check_cross_talk(levels, verdicts, config.checks)
+    found = check_cross_talk(levels, verdicts, config.checks, progress.tell)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
     kept = _kept(levels, folder)
     folder.write_utterances(utterance_records(levels, verdicts, kept))
     write_cross_talk(folder, found, kept)
     write_comparisons(folder, parity.comparisons)
     folder.write_run(run)
-    write_report(folder.path, plots=config.output.plots)
+    write_report(folder.path, plots=config.output.plots, tell=progress.tell)
     return folder, run
 
 

@@ -8,17 +8,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
 from omni_bench.accuracy.recordings import speech_of
 from omni_bench.accuracy.signal.audio_faults import in_order
-from omni_bench.accuracy.signal.checks import ExpectedVoices, level_findings, reference_traits
+from omni_bench.accuracy.signal.checks import ExpectedVoices, SignalFindings, level_findings, reference_traits
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio
 from omni_bench.errors import AccuracyError
 from omni_bench.records.config import RunConfig
-from omni_bench.records.files import os_errors_as_store_errors
 from omni_bench.records.prompt import Prompt
+from omni_bench.records.timeline import Timeline
+from omni_bench.spread import Spread, here
 
 if TYPE_CHECKING:
     from omni_bench.run.level_result import RequestResult
@@ -33,33 +32,29 @@ def speaks(config: RunConfig) -> bool:
 
 
 def with_signal_faults(
-    requests: tuple[RequestResult, ...], prompts: Mapping[str, Prompt], *, with_reference: bool = False
+    requests: tuple[RequestResult, ...],
+    prompts: Mapping[str, Prompt],
+    alone: Mapping[str, SignalFindings] | None = None,
+    *,
+    with_reference: bool = False,
+    spread: Spread = here,
 ) -> tuple[tuple[RequestResult, ...], LevelAudio]:
     """The requests of a level, with what the signal checks find in each, and in all together.
 
-    ``prompts``: by id; ``with_reference``: their recordings were sent. Raises StoreError.
+    ``prompts``: by id; ``with_reference``: their recordings were sent. ``alone``: what each shows by itself, by request
+    id, if that is known; ``spread`` does the rest of the work. Raises StoreError.
     """
-    audio = {
-        request.request_id: request.audio
-        for request in requests
-        if request.timeline.ok and request.timeline.sample_rate_hz is not None and request.audio is not None
-    }
-
-    def load(request_id: str) -> np.ndarray:
-        path = audio[request_id]
-        with os_errors_as_store_errors("read", path):
-            pcm = path.read_bytes()
-        return np.frombuffer(pcm, "<i2", count=len(pcm) // 2)
-
-    checked = [request for request in requests if request.request_id in audio]
+    checked = [request for request in requests if is_checked(request.timeline, request.audio)]
     found, together = level_findings(
         [request.timeline for request in checked],
         [request.text for request in checked],
-        load,
+        {request.request_id: request.audio for request in checked if request.audio is not None},
         expected_voices(
             {request.request_id: prompts[request.timeline.prompt_id] for request in checked},
             with_reference=with_reference,
         ),
+        [alone[request.request_id] for request in checked] if alone is not None else None,
+        spread,
     )
     return (
         tuple(
@@ -74,6 +69,11 @@ def with_signal_faults(
         ),
         together,
     )
+
+
+def is_checked(timeline: Timeline, audio: Path | None) -> bool:
+    """Whether an answer has samples to look at."""
+    return timeline.ok and timeline.sample_rate_hz is not None and audio is not None
 
 
 def expected_voices(prompts: Mapping[str, Prompt], *, with_reference: bool) -> ExpectedVoices:

@@ -15,6 +15,7 @@ from omni_bench.records.level import Level, level_or_none
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.stages import Tell, untold
 from omni_bench.report.write import write_report
 from omni_bench.run.cross_talk import check_cross_talk, cross_talk_record, involved, write_cross_talk
 from omni_bench.run.document import build_level, build_run
@@ -33,7 +34,8 @@ class EndedRun:
     ``problem``: what cut the run short, None if it ran to its end; ``while_judging``: by then the
     load phase was complete. ``recordings``: what the load phase left in the spool folder, for the
     audio of levels that could not be measured. ``planned``: the levels that were to be measured, as far as that
-    was known beforehand. ``prompts``: by id, for the reference recordings that were sent.
+    was known beforehand. ``prompts``: by id, for the reference recordings that were sent. ``tell`` hears how far the
+    writing is.
     """
 
     config: RunConfig
@@ -49,6 +51,7 @@ class EndedRun:
     parity: ParityResult | None = None
     planned: tuple[Level, ...] = ()
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    tell: Tell = untold
 
 
 def write_run(outcome: EndedRun) -> dict[str, Any]:
@@ -62,33 +65,36 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
     output = config.output
     if outcome.problem is not None and output.save_audio == "worst":
         output = replace(output, save_audio="all")
-    cross_talk = check_cross_talk(outcome.levels, outcome.verdicts, config.checks)
+    cross_talk = check_cross_talk(outcome.levels, outcome.verdicts, config.checks, outcome.tell)
     good, found = requests_to_keep(outcome.levels, outcome.verdicts, output, involved(cross_talk))
     parity = outcome.parity
     if parity is not None:
         names = {request.request_id for request in found}
         found += recordings_to_keep(parity, outcome.levels, output, outcome.provenance, names)
-    kept = keep_audio(folder, within([*good, *found], output), config.client.sample_rate_hz)
+    kept = keep_audio(folder, within([*good, *found], output), config.client.sample_rate_hz, outcome.tell)
     if output.save_audio == "all":
         kept |= _keep_unmeasured(outcome)
     sent = keep_references(folder, outcome.prompts, outcome.levels, kept) if config.client.send_reference else {}
+    outcome.tell("writing the results", 0, 1)
     write_results(folder, outcome.levels, kept, sent)
     if parity is not None:
         write_parity(folder, parity, kept)
     if outcome.verdicts is not None:
         folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
     write_cross_talk(folder, cross_talk, kept)
-    levels = [
-        level_record(
-            level,
-            outcome.verdicts,
-            config,
-            parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
-            cross_talk=cross_talk.get(level.concurrency),
-            provenance=outcome.provenance,
+    levels = []
+    for level in outcome.levels:
+        outcome.tell("summing up the levels", len(levels), len(outcome.levels))
+        levels.append(
+            level_record(
+                level,
+                outcome.verdicts,
+                config,
+                parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
+                cross_talk=cross_talk.get(level.concurrency),
+                provenance=outcome.provenance,
+            )
         )
-        for level in outcome.levels
-    ]
     measured = {level.concurrency for level in outcome.levels}
     own = problem_reasons(
         outcome.problem,
@@ -107,7 +113,7 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
         rate_search=search_record(levels, config.load, config.slo),
     )
     folder.write_run(run)
-    write_report(folder.path, plots=config.output.plots and bool(outcome.levels))
+    write_report(folder.path, plots=config.output.plots and bool(outcome.levels), tell=outcome.tell)
     return run
 
 

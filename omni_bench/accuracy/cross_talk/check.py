@@ -23,7 +23,8 @@ from omni_bench.accuracy.cross_talk.score import (
     weigh_words,
     words_alike,
 )
-from omni_bench.records.level import Level
+from omni_bench.records.level import Level, level_title
+from omni_bench.records.stages import Tell, untold
 
 # Letters of another text that make a hit, from recordings with spliced words (reports/cross_talk.md).
 THRESHOLD = 7.0
@@ -77,13 +78,17 @@ class LevelCrossTalk:
 
 
 def find_cross_talk(
-    requests: Sequence[Request], transcripts: Mapping[str, Words], background: Iterable[Words] = ()
+    requests: Sequence[Request],
+    transcripts: Mapping[str, Words],
+    background: Iterable[Words] = (),
+    tell: Tell = untold,
 ) -> dict[Level, LevelCrossTalk]:
     """Cross-talk of every level, by concurrency.
 
     ``requests``: all of the run with their times, warm-up included; ``transcripts``: what was heard of those that
     were judged, by request id, as it is compared. ``background``: other sentences of the language, for the null and for
     the rarity of words. The null of a level is a sample of :data:`MAX_NULL_PAIRS` pairs at most, the same every time.
+    ``tell`` hears how far it is.
     """
     texts = sorted({words for request in requests for words in (request.target, request.reference) if words})
     others = sorted({words for words in background if words} - set(texts))
@@ -92,7 +97,9 @@ def find_cross_talk(
     levels = {}
     for concurrency in dict.fromkeys(r.concurrency for r in requests if r.request_id in transcripts):
         victims = [r for r in requests if r.concurrency == concurrency and r.request_id in transcripts]
-        levels[concurrency] = _check_level(concurrency, victims, transcripts, neighbours, [*texts, *others], weights)
+        levels[concurrency] = _check_level(
+            concurrency, victims, transcripts, neighbours, [*texts, *others], weights, tell
+        )
     return levels
 
 
@@ -147,11 +154,13 @@ def _check_level(
     neighbours: Neighbours,
     texts: Sequence[Words],
     weights: WordWeights,
+    tell: Tell,
 ) -> LevelCrossTalk:
     hits, pairs = [], 0
     null_scores: list[float] = []
     each = max(MAX_NULL_PAIRS // len(victims), 1)
-    for victim in victims:
+    for number, victim in enumerate(victims):
+        tell(f"looking for words of others at {level_title(concurrency)}", number, len(victims))
         heard = transcripts[victim.request_id]
         sources = neighbours.sources_of(victim)
         related = {source.words for source in sources} | {victim.target}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,8 +15,8 @@ from omni_bench.accuracy.signal.dead_air import quiet_of
 from omni_bench.accuracy.signal.dropouts import Hole, abrupt_falls, abrupt_onsets, closes_abruptly, constant_runs
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level_audio
 from omni_bench.accuracy.signal.noise import noise_floor
-from omni_bench.accuracy.signal.repeats import says_something_twice, self_matches
-from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio
+from omni_bench.accuracy.signal.repeats import Anchors, says_something_twice, self_matches
+from omni_bench.accuracy.signal.shared_audio import ResponseClip, Samples, SharedAudio, find_shared_audio, samples_of
 from omni_bench.accuracy.signal.speech_level import active_rms, is_steady
 from omni_bench.accuracy.signal.splices import roughest_places, splice_p
 from omni_bench.accuracy.signal.trailing import (
@@ -29,6 +29,7 @@ from omni_bench.accuracy.signal.trailing import (
 from omni_bench.accuracy.signal.voice_traits import voice_traits
 from omni_bench.metrics.pace import pace, speech_s
 from omni_bench.records.timeline import Timeline
+from omni_bench.spread import Spread, here
 
 NO_EDGES = EdgeEvidence()
 EQUAL_S = 0.075
@@ -46,7 +47,7 @@ class SignalFindings:
 
     ``faults``: names of :data:`.audio_faults.INVALID_REASONS`, as far as they need no other answer. ``broken``: those
     that are void if the voice closes abruptly, ``repeats``: if it speaks equal samples; ``closes`` and ``equal_s``
-    (the lengths of equal stretches within it) are the signs of that.
+    (the lengths of equal stretches within it) are the signs of that. ``anchors``: what others are compared with.
     """
 
     faults: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class SignalFindings:
     equal_s: tuple[float, ...] = ()
     edges: EdgeEvidence = NO_EDGES
     traits: ClipTraits | None = None
+    anchors: Anchors | None = None
 
 
 @dataclass(frozen=True)
@@ -82,26 +84,38 @@ class ExpectedVoices:
 ANY_VOICE = ExpectedVoices()
 
 
+def measures_splices(index: int, answers: int) -> bool:
+    """Whether splices are measured in one of the ``answers`` of a level, by its place among them."""
+    return index % max(1, -(-answers // MOST_SPLICE_CLIPS)) == 0
+
+
 def level_findings(
     timelines: Sequence[Timeline],
     texts: Sequence[str],
-    load: Callable[[str], np.ndarray],
+    audio: Mapping[str, Samples],
     voices: ExpectedVoices = ANY_VOICE,
+    alone: Sequence[SignalFindings] | None = None,
+    spread: Spread = here,
 ) -> tuple[dict[str, RequestFindings], LevelAudio]:
     """Check all responses of a level, each by itself and against the others, by request id; and all of them together.
 
     ``timelines``: of requests that succeeded, with a known sample rate; ``texts[i]``: what
-    ``timelines[i]`` should say. ``load(request_id)``: its samples, int16 [n]; called a few times each.
+    ``timelines[i]`` should say. ``audio``: by request id. ``alone[i]``: of :func:`signal_findings`, if it is known.
     A check claims nothing where a tenth of the answers (at least three, or all of fewer) show that the voice itself
-    does what it looks for.
+    does what it looks for. Raises StoreError.
     """
-    apart = max(1, -(-len(timelines) // MOST_SPLICE_CLIPS))
-    single = [
-        signal_findings(
-            load(timeline.request_id), timeline.sample_rate_hz, chunk_edges(timeline), text, splices=index % apart == 0
-        )
-        for index, (timeline, text) in enumerate(zip(timelines, texts, strict=True))
-    ]
+    single = alone
+    if single is None:
+        single = [
+            signal_findings(
+                samples_of(audio[timeline.request_id]),
+                timeline.sample_rate_hz,
+                chunk_edges(timeline),
+                text,
+                splices=measures_splices(index, len(timelines)),
+            )
+            for index, (timeline, text) in enumerate(zip(timelines, texts, strict=True))
+        ]
     clips = [
         ResponseClip(
             timeline.request_id,
@@ -113,8 +127,9 @@ def level_findings(
         )
         for timeline, text in zip(timelines, texts, strict=True)
     ]
+    anchors = {one.request_id: findings.anchors for one, findings in zip(timelines, single, strict=True)}
     shared: dict[str, list[SharedAudio]] = {}
-    for one in find_shared_audio(clips, load):
+    for one in find_shared_audio(clips, audio, anchors, spread):
         shared.setdefault(one.victim, []).append(one)
     clicks = clicks_by_level([findings.edges for findings in single])
     names = [timeline.request_id for timeline in timelines]
@@ -171,10 +186,11 @@ def signal_findings(
     modules that are called. Nothing is claimed of audio that is silent or shorter than half a second. All rules but
     the last are for speech: music, or the noise of a model with random weights, may break them.
     """
+    matches = self_matches(samples, sample_rate_hz)
     values = samples.astype(np.float32) / np.float32(32768)
     active = active_rms(values, sample_rate_hz)
     if active is None:
-        return SignalFindings()
+        return SignalFindings(anchors=matches.anchors)
     evidence = edge_evidence(values, edges, sample_rate_hz)
     falls = abrupt_falls(values, active, sample_rate_hz) + constant_runs(values, active, sample_rate_hz)
     duration_s = len(values) / sample_rate_hz
@@ -185,7 +201,7 @@ def signal_findings(
     ]
     inside = [onset for onset in onsets if duration_s - (onset.at_s + onset.duration_s) > LONGEST_TAIL_S]
     floor = noise_floor(values, active, sample_rate_hz)
-    equal = () if says_something_twice(text) else self_matches(samples, sample_rate_hz).repeats
+    equal = () if says_something_twice(text) else matches.repeats
     repeats = [match for match in equal if match.length >= EQUAL_S * sample_rate_hz]
     own = {
         "dead_air": quiet_of(values, active, sample_rate_hz).is_dead_air,
@@ -205,6 +221,7 @@ def signal_findings(
         equal_s=tuple(match.length / sample_rate_hz for match in equal),
         edges=evidence,
         traits=clip_traits(values, active, sample_rate_hz, text, splices=splices),
+        anchors=matches.anchors,
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet
 from omni_bench.accuracy.signal.level_p import LEVEL_P, at_least_p
 from omni_bench.accuracy.signal.splices import level_splice_p
-from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shift_octaves, typical_shape
+from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shift_octaves, shifts_octaves, typical_shape
 from omni_bench.metrics.pace import USUAL_RATES_HZ
 
 CUT_DB = -15.0
@@ -177,12 +177,13 @@ def other_voices(
         }
     if len(known) < FEWEST_ANSWERS:
         return None, ()
-    typical = typical_shape([clip.voice.shape_db for clip in known.values()])
-    pitch, shift = [], []
-    for name, clip in known.items():
-        own = own_references[name].voice if own_references is not None else None
-        pitch.append(math.log2(clip.voice.f0_hz) - (math.log2(own.f0_hz) if own is not None else 0.0))
-        shift.append(shift_octaves(clip.voice.shape_db, own.shape_db if own is not None else typical)[0])
+    voices = [clip.voice for clip in known.values()]
+    own = [own_references[name].voice for name in known] if own_references is not None else None
+    shapes = [voice.shape_db for voice in voices]
+    pitch = np.log2([voice.f0_hz for voice in voices])
+    if own is not None:
+        pitch -= np.log2([voice.f0_hz for voice in own])
+    shift, _ = shifts_octaves(shapes, [typical_shape(shapes)] if own is None else [voice.shape_db for voice in own])
     off = _deviations(pitch, LEAST_F0_OCTAVES), _deviations(shift, LEAST_SHIFT_OCTAVES)
     from scipy import special
 
@@ -191,11 +192,12 @@ def other_voices(
     p_values = np.minimum(2 * tails * (1 + np.log(0.25 / tails)), 1.0)
     order = np.argsort(p_values, kind="stable")
     most = len(known) // 2
-    tested = [at_least_p(k, len(known), p_values[order[k - 1]]) * most for k in range(1, most + 1)]
+    smallest = np.arange(1, most + 1)
+    tested = most * special.betainc(smallest, len(known) - smallest + 1, p_values[order[:most]])
     best = int(np.argmin(tested))
     names = list(known)
     found = tuple(names[index] for index in order[: best + 1]) if tested[best] <= LEVEL_P else ()
-    return min(tested[best], 1.0), found
+    return min(float(tested[best]), 1.0), found
 
 
 def wrong_rate(clips: Sequence[ClipTraits], references: Sequence[ClipTraits], sample_rate_hz: int) -> WrongRate | None:
@@ -230,8 +232,8 @@ def _medians(clips: Sequence[ClipTraits]) -> tuple[float, float, np.ndarray] | N
     return float(np.median(pitches)), float(np.median(paces)), typical_shape([clip.voice.shape_db for clip in clips])
 
 
-def _deviations(values: Sequence[float], least: float) -> np.ndarray:
+def _deviations(values: np.ndarray, least: float) -> np.ndarray:
     """How many (robust) standard deviations each is away from the median."""
     median = np.median(values)
-    away = np.asarray(values) - median
+    away = values - median
     return away / max(_MAD_TO_SIGMA * float(np.median(np.abs(away))), least)

@@ -14,6 +14,17 @@ MOST_LAGS = 64
 
 
 @dataclass(frozen=True)
+class Anchors:
+    """Audible windows of a response, one every 20 ms: where they begin, int64 [n], and their hashes, uint64 [n].
+
+    Windows of what is periodic, and equal ones but the first, are left out.
+    """
+
+    at: np.ndarray
+    hashes: np.ndarray
+
+
+@dataclass(frozen=True)
 class SelfMatches:
     """Audible stretches of 40 ms or more that occur earlier in the same response, and what is periodic.
 
@@ -23,6 +34,7 @@ class SelfMatches:
 
     repeats: tuple[AudioMatch, ...]
     periodic: np.ndarray
+    anchors: Anchors
 
 
 def self_matches(samples: np.ndarray, sample_rate_hz: int) -> SelfMatches:
@@ -35,7 +47,7 @@ def self_matches(samples: np.ndarray, sample_rate_hz: int) -> SelfMatches:
     periodic = np.zeros(len(samples), bool)
     hashes = window_hashes(samples, window)
     anchors = anchor_positions(samples, hashes, window)
-    positions, found = look_up(hashes, hashes[anchors])
+    positions, found = HashTable(hashes[anchors]).look_up(hashes)
     later = positions > anchors[found]
     positions, found = positions[later], found[later]
     lags, counts = np.unique(positions - anchors[found], return_counts=True)
@@ -52,33 +64,36 @@ def self_matches(samples: np.ndarray, sample_rate_hz: int) -> SelfMatches:
             elif match.length >= 2 * window:
                 repeats.append(match)
     kept = [match for match in repeats if not periodic[match.at : match.at + match.length].all()]
-    return SelfMatches(tuple(sorted(kept, key=lambda match: match.at)), periodic)
+    anchors = anchors[~periodic[anchors]]
+    return SelfMatches(tuple(sorted(kept, key=lambda match: match.at)), periodic, Anchors(anchors, hashes[anchors]))
 
 
 def anchor_positions(samples: np.ndarray, hashes: np.ndarray, window: int) -> np.ndarray:
     """Every ``window``-th position whose window is audible; of equal windows the first, which bounds the look-ups."""
-    anchors = np.arange(0, len(hashes), window)
-    anchors = anchors[audible_windows(samples, window)[anchors]]
+    anchors = window * np.flatnonzero(audible_windows(samples, window))
     return anchors[np.sort(np.unique(hashes[anchors], return_index=True)[1])]
 
 
-def look_up(hashes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All (position in ``hashes``, index in ``wanted``) of equal values; both uint64, in any order."""
-    order = np.argsort(wanted, kind="stable")
-    table = wanted[order]
-    if not len(table) or not len(hashes):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    # most positions occur nowhere: a bitmap by the top bits spares them the search
-    shift = np.uint64(64 - max(16, len(table).bit_length() + 6))
-    marked = np.zeros(1 << (64 - int(shift)), bool)
-    marked[table >> shift] = True
-    positions = np.flatnonzero(marked[hashes >> shift])
-    left = np.searchsorted(table, hashes[positions], side="left")
-    counts = np.searchsorted(table, hashes[positions], side="right") - left
-    positions = np.repeat(positions, counts)
-    ends = np.cumsum(counts)
-    within = np.arange(len(positions)) - np.repeat(ends - counts, counts)
-    return positions, order[np.repeat(left, counts) + within]
+class HashTable:
+    """Finds the positions of some hashes, uint64 [n], in those of whole responses."""
+
+    def __init__(self, wanted: np.ndarray):
+        self._order = np.argsort(wanted, kind="stable")
+        self._sorted = wanted[self._order]
+        # most positions occur nowhere: a bitmap by the top bits spares them the search
+        self._shift = np.uint64(64 - max(16, len(wanted).bit_length() + 6))
+        self._marked = np.zeros(1 << (64 - int(self._shift)), bool)
+        self._marked[self._sorted >> self._shift] = True
+
+    def look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All (position in ``hashes``, index among the wanted) of equal values, in any order."""
+        positions = np.flatnonzero(self._marked[hashes >> self._shift])
+        left = np.searchsorted(self._sorted, hashes[positions], side="left")
+        counts = np.searchsorted(self._sorted, hashes[positions], side="right") - left
+        positions = np.repeat(positions, counts)
+        ends = np.cumsum(counts)
+        within = np.arange(len(positions)) - np.repeat(ends - counts, counts)
+        return positions, self._order[np.repeat(left, counts) + within]
 
 
 def says_something_twice(text: str) -> bool:

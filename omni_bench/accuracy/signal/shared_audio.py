@@ -7,20 +7,39 @@ once only), and audio that was computed wrongly rather than copied.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from omni_bench.accuracy.signal.clicks import edge_evidence
+from omni_bench.accuracy.signal.clicks import AROUND_S, edge_evidence
 from omni_bench.accuracy.signal.fingerprints import WINDOW_S, AudioMatch, extend, window_hashes
-from omni_bench.accuracy.signal.repeats import anchor_positions, look_up, self_matches, sentences
+from omni_bench.accuracy.signal.repeats import Anchors, HashTable, self_matches, sentences
+from omni_bench.records.files import os_errors_as_store_errors
+from omni_bench.spread import Spread, here
 
 JUST_BEFORE_NS = 5_000_000_000
 OWNER_LEAD = 4.0  # of surprise: the joins of the victim are e⁴ = 55 times as unlikely as those of the owner
 MOST_STRETCHES = 16  # of one pair
+MOST_SOURCES = 64
+"""That one response is compared with: a server that says the same to everybody is caught by these."""
+TOGETHER = 64
+"""Responses that are compared in one go with each other and with those just before them."""
 CACHED_CLIPS = 64
+
+Samples = Path | np.ndarray
+"""Of one response, int16 [n], or the file that holds them as received (s16le mono)."""
+
+
+def samples_of(audio: Samples) -> np.ndarray:
+    """int16 [n]; half a sample at the end is dropped. Raises StoreError."""
+    if isinstance(audio, np.ndarray):
+        return audio
+    with os_errors_as_store_errors("read", audio):
+        pcm = audio.read_bytes()
+    return np.frombuffer(pcm, "<i2", count=len(pcm) // 2)
 
 
 @dataclass(frozen=True)
@@ -56,36 +75,89 @@ def may_share(one: ResponseClip, other: ResponseClip) -> bool:
     first, second = sorted((one, other), key=lambda clip: clip.started_ns)
     near = second.started_ns - first.finished_ns <= JUST_BEFORE_NS
     same = one.text == other.text and one.seed == other.seed
-    common = not set(sentences(one.text)).isdisjoint(sentences(other.text))
+    common = not _sentences(one.text).isdisjoint(_sentences(other.text))
     return near and not same and not common and one.sample_rate_hz == other.sample_rate_hz
 
 
-def find_shared_audio(clips: Sequence[ResponseClip], load: Callable[[str], np.ndarray]) -> list[SharedAudio]:
+@lru_cache(maxsize=4096)
+def _sentences(text: str) -> frozenset[str]:
+    return frozenset(sentences(text))
+
+
+def find_shared_audio(
+    clips: Sequence[ResponseClip],
+    audio: Mapping[str, Samples],
+    anchors: Mapping[str, Anchors] | None = None,
+    spread: Spread = here,
+) -> list[SharedAudio]:
     """Every audible stretch of 40 ms or more that two responses share, by victim and time.
 
-    ``load(request_id)`` gives the samples, int16 [n]; it is called about twice a clip, and few
-    clips are held at a time. What begins with the first sample of both is not a fault: a causal
+    ``audio``: by request id; ``anchors``: of :func:`self_matches`, by request id, if they are known. ``spread`` does
+    the work, a :data:`TOGETHER` at a time; few clips are held at once. Only responses that are near each other in time
+    are compared (:func:`may_share`), so that it takes time in proportion to their number.
+    What begins with the first sample of both is not a fault: a causal
     decoder answers equal first codes with equal first samples. Steady tones are left out too.
     The victim is the one whose waveform is rougher where the stretch begins and ends; where
-    that does not tell, both are named as each other's victim.
+    that does not tell, both are named as each other's victim. Raises StoreError.
     """
-    store = _Store(load)
-    table = _Anchors.of(clips, store)
-    found: list[SharedAudio] = []
-    for index, clip in enumerate(clips):
-        samples = store.get(clip.request_id)
-        window = max(1, round(WINDOW_S * clip.sample_rate_hz))
-        positions, anchors = look_up(window_hashes(samples, window), table.hashes[: table.ends[index]])
-        sources, lags = table.clip[anchors], positions - table.at[anchors]
-        for source in np.unique(sources):
-            other = clips[source]
-            if source == index or not may_share(clip, other):
-                continue
-            of_source = sources == source
-            matches = _matches(samples, store.get(other.request_id), positions[of_source], lags[of_source], window)
-            for match in matches:
-                found += _named(clip, other, match, store)
+    if anchors is None:
+        anchors = {
+            clip.request_id: self_matches(samples_of(audio[clip.request_id]), clip.sample_rate_hz).anchors
+            for clip in clips
+        }
+    found = [one for shared in spread(_shared_within, _neighbourhoods(clips, audio, anchors)) for one in shared]
     return sorted(found, key=lambda shared: (shared.victim, shared.at_s, shared.source))
+
+
+@dataclass(frozen=True)
+class _Neighbourhood:
+    """Responses in the order in which they started; those from ``first`` on are compared with all before each."""
+
+    clips: tuple[ResponseClip, ...]
+    audio: tuple[Samples, ...]
+    anchors: tuple[Anchors, ...]
+    first: int
+
+
+def _neighbourhoods(
+    clips: Sequence[ResponseClip], audio: Mapping[str, Samples], anchors: Mapping[str, Anchors]
+) -> Iterator[_Neighbourhood]:
+    ordered = sorted(clips, key=lambda clip: clip.started_ns)
+    near: list[ResponseClip] = []
+    for start in range(0, len(ordered), TOGETHER):
+        since_ns = ordered[start].started_ns - JUST_BEFORE_NS
+        near = [clip for clip in near if clip.finished_ns >= since_ns]
+        first, near = len(near), near + ordered[start : start + TOGETHER]
+        yield _Neighbourhood(
+            tuple(near),
+            tuple(audio[clip.request_id] for clip in near),
+            tuple(anchors[clip.request_id] for clip in near),
+            first,
+        )
+
+
+def _shared_within(group: _Neighbourhood) -> list[SharedAudio]:
+    load = lru_cache(maxsize=CACHED_CLIPS)(lambda index: samples_of(group.audio[index]))
+    table = HashTable(np.concatenate([one.hashes for one in group.anchors]))
+    owner = np.repeat(np.arange(len(group.anchors)), [len(one.at) for one in group.anchors])
+    at = np.concatenate([one.at for one in group.anchors])
+    found: list[SharedAudio] = []
+    for index in range(group.first, len(group.clips)):
+        clip, samples = group.clips[index], load(index)
+        window = max(1, round(WINDOW_S * clip.sample_rate_hz))
+        positions, hits = table.look_up(window_hashes(samples, window))
+        before = owner[hits] < index
+        positions, hits = positions[before], hits[before]
+        sources, lags = owner[hits], positions - at[hits]
+        names, counts = np.unique(sources, return_counts=True)
+        suspects = [
+            source for source in names[np.argsort(-counts, kind="stable")] if may_share(clip, group.clips[source])
+        ]
+        for source in suspects[:MOST_SOURCES]:
+            theirs, of_source = load(int(source)), sources == source
+            for match in _matches(samples, theirs, positions[of_source], lags[of_source], window):
+                found += _named(clip, group.clips[source], match, samples, theirs)
+    return found
 
 
 def _matches(
@@ -101,64 +173,24 @@ def _matches(
     return matches[:MOST_STRETCHES]
 
 
-def _named(one: ResponseClip, other: ResponseClip, match: AudioMatch, store: _Store) -> list[SharedAudio]:
+def _named(
+    one: ResponseClip, other: ResponseClip, match: AudioMatch, ours: np.ndarray, theirs: np.ndarray
+) -> list[SharedAudio]:
     rate = one.sample_rate_hz
-    here = SharedAudio(one.request_id, other.request_id, match.at / rate, match.source_at / rate, match.length / rate)
-    there = SharedAudio(other.request_id, one.request_id, match.source_at / rate, match.at / rate, match.length / rate)
-    lead = _roughness(store.get(one.request_id), match.at, match.length, rate) - _roughness(
-        store.get(other.request_id), match.source_at, match.length, rate
+    mine = SharedAudio(one.request_id, other.request_id, match.at / rate, match.source_at / rate, match.length / rate)
+    their_own = SharedAudio(
+        other.request_id, one.request_id, match.source_at / rate, match.at / rate, match.length / rate
     )
+    lead = _roughness(ours, match.at, match.length, rate) - _roughness(theirs, match.source_at, match.length, rate)
     if abs(lead) < OWNER_LEAD:
-        return [here, there]
-    return [here] if lead > 0 else [there]
+        return [mine, their_own]
+    return [mine] if lead > 0 else [their_own]
 
 
 def _roughness(samples: np.ndarray, at: int, length: int, sample_rate_hz: int) -> float:
-    values = samples / np.float32(32768)
-    return sum(edge_evidence(values, [edge], sample_rate_hz).surprise for edge in (at, at + length))
-
-
-class _Store:
-    """The samples of the clips used last."""
-
-    def __init__(self, load: Callable[[str], np.ndarray]):
-        self._load = load
-        self._kept: OrderedDict[str, np.ndarray] = OrderedDict()
-
-    def get(self, request_id: str) -> np.ndarray:
-        if request_id in self._kept:
-            self._kept.move_to_end(request_id)
-        else:
-            self._kept[request_id] = self._load(request_id)
-            if len(self._kept) > CACHED_CLIPS:
-                self._kept.popitem(last=False)
-        return self._kept[request_id]
-
-
-@dataclass(frozen=True)
-class _Anchors:
-    """Hashes of the audible windows at every 20 ms of all clips, clip after clip; ``ends[i]``: where clip i begins."""
-
-    hashes: np.ndarray
-    clip: np.ndarray
-    at: np.ndarray
-    ends: np.ndarray
-
-    @classmethod
-    def of(cls, clips: Sequence[ResponseClip], store: _Store) -> _Anchors:
-        hashes, positions = [], []
-        for clip in clips:
-            samples = store.get(clip.request_id)
-            window = max(1, round(WINDOW_S * clip.sample_rate_hz))
-            of_clip = window_hashes(samples, window)
-            at = anchor_positions(samples, of_clip, window)
-            at = at[~self_matches(samples, clip.sample_rate_hz).periodic[at]]
-            positions.append(at)
-            hashes.append(of_clip[at])
-        counts = [len(at) for at in positions]
-        return cls(
-            hashes=np.concatenate([np.empty(0, np.uint64), *hashes]),
-            clip=np.repeat(np.arange(len(clips)), counts),
-            at=np.concatenate([np.empty(0, np.int64), *positions]),
-            ends=np.cumsum([0, *counts]),
-        )
+    far, rough = 2 * round(AROUND_S * sample_rate_hz), 0.0
+    for edge in (at, at + length):
+        since = max(0, edge - far)
+        values = samples[since : edge + far] / np.float32(32768)
+        rough += edge_evidence(values, [edge - since], sample_rate_hz).surprise
+    return rough

@@ -49,18 +49,30 @@ def typical_shape(shapes: Sequence[np.ndarray]) -> np.ndarray:
 
 def shift_octaves(shape: np.ndarray, typical: np.ndarray) -> tuple[float, float]:
     """By how many octaves ``shape`` lies above ``typical``, at most two thirds, and its fit (correlation) then."""
-    steps = min(len(shape), len(typical))
-    fits = []
-    for by in range(-MOST_STEPS, MOST_STEPS + 1):
-        ours, theirs = shape[max(0, by) : steps + min(0, by)], typical[max(0, -by) : steps - max(0, by)]
-        fits.append(np.corrcoef(ours, theirs)[0, 1] if len(ours) > STEPS and ours.std() and theirs.std() else -1.0)
+    octaves, fits = shifts_octaves([shape], [typical])
+    return float(octaves[0]), float(fits[0])
+
+
+def shifts_octaves(shapes: Sequence[np.ndarray], typical: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The same of many, each beside its own of ``typical`` or all beside the only one; as far as all of them go."""
+    steps = min(map(len, (*shapes, *typical)))
+    ours = np.array([shape[:steps] for shape in shapes])
+    theirs = np.array([shape[:steps] for shape in typical])
+    fits = np.full((2 * MOST_STEPS + 1, len(ours)), -1.0)
+    for row, by in enumerate(range(-MOST_STEPS, MOST_STEPS + 1)):
+        mine, other = ours[:, max(0, by) : steps + min(0, by)], theirs[:, max(0, -by) : steps - max(0, by)]
+        if mine.shape[1] > STEPS:
+            mine, other = mine - mine.mean(axis=1, keepdims=True), other - other.mean(axis=1, keepdims=True)
+            power = np.sqrt(np.square(mine).sum(axis=1) * np.square(other).sum(axis=1))
+            product = np.einsum("ij,ij->i", mine, np.broadcast_to(other, mine.shape))
+            np.divide(product, power, out=fits[row], where=power > 0)
     octaves = np.arange(-MOST_STEPS, MOST_STEPS + 1) / STEPS
-    scores = np.array(fits) - SHIFT_COST * np.square(octaves)
-    best, between = int(scores.argmax()), 0.0
-    if 0 < best < len(scores) - 1:
-        below, here, above = scores[best - 1 : best + 2]
-        between = float(0.5 * (below - above) / min(below - 2 * here + above, -1e-12)) / STEPS
-    return float(octaves[best]) + between, float(fits[best])
+    scores = fits - SHIFT_COST * np.square(octaves)[:, None]
+    best, column = scores.argmax(axis=0), np.arange(len(ours))
+    inner = np.clip(best, 1, len(octaves) - 2)
+    below, at, above = (scores[inner + offset, column] for offset in (-1, 0, 1))
+    between = np.where(inner == best, 0.5 * (below - above) / np.minimum(below - 2 * at + above, -1e-12), 0.0)
+    return octaves[best] + between / STEPS, fits[best, column]
 
 
 def _frames(samples: np.ndarray, size: int, hop: int, least: float) -> np.ndarray:

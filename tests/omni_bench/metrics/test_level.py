@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from scipy import stats
 from timelines import make_timeline
 
 from omni_bench.metrics.definitions import summarised
@@ -119,6 +121,16 @@ def test_fit_shrugs_off_an_outlier():
     times[11] *= 50
     fit = e2el_fit(lengths, times)
     assert fit.slope == pytest.approx(0.25)
+
+
+def test_fit_of_many_is_that_of_all_pairs():
+    rng = np.random.default_rng(5)
+    lengths = rng.choice([1.0, 2.5, 3.0, 7.25], 2501) + rng.choice([0.0, 0.08], 2501)  # with ties
+    times = 100 + 250 * lengths + 30 * rng.standard_t(2, 2501)
+    slope = stats.theilslopes(times / 1e3, lengths).slope
+    assert e2el_fit(lengths, times).slope == pytest.approx(slope, abs=2e-9)
+    exact = e2el_fit(lengths, 100 + 250 * lengths)
+    assert exact == E2elFit(intercept_ms=pytest.approx(100.0), slope=pytest.approx(0.25, abs=1e-8))
 
 
 def test_goodput_counts_what_is_shown_to_be_good():

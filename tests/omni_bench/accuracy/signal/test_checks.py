@@ -63,12 +63,12 @@ def test_a_level():
     audio = {"a": speech(seed=1), "b": speech(seed=2).copy()}
     audio["b"][-9000:] = audio["a"][21_000:30_000]
     timelines = [make_timeline(name, chunks=[(10, 40_000), (20, len(audio[name]) - 40_000)]) for name in audio]
-    found, _ = level_findings(timelines, ["one", "two"], audio.__getitem__)
+    found, _ = level_findings(timelines, ["one", "two"], audio)
     assert found["a"].faults == ()
     assert "shared_audio" in found["b"].faults
     assert "trailing_audio" in found["b"].faults
     assert [(one.source, one.duration_s) for one in found["b"].shared] == [("a", 9000 / RATE)]
-    assert level_findings([], [], audio.__getitem__) == ({}, LevelAudio())
+    assert level_findings([], [], audio) == ({}, LevelAudio())
 
 
 def test_edges_are_those_of_http_chunks():
@@ -81,7 +81,7 @@ def test_edges_are_those_of_http_chunks():
 def spoken_level(samples_of, count=4):
     audio = {f"c{index}": samples_of(index) for index in range(count)}
     timelines = [make_timeline(name, chunks=[(10, len(samples))]) for name, samples in audio.items()]
-    return level_findings(timelines, [f"text {name}" for name in audio], audio.__getitem__)
+    return level_findings(timelines, [f"text {name}" for name in audio], audio)
 
 
 def test_a_voice_that_closes_abruptly_by_itself_has_no_dropouts():

@@ -5,7 +5,7 @@ import pytest
 from voices import RATE, speech
 
 from omni_bench.accuracy.signal.fingerprints import AudioMatch
-from omni_bench.accuracy.signal.repeats import look_up, says_something_twice, self_matches, sentences
+from omni_bench.accuracy.signal.repeats import HashTable, says_something_twice, self_matches, sentences
 
 
 def repeats(samples):
@@ -54,7 +54,7 @@ def test_silence_repeats_nothing(samples):
 
 
 def test_look_up_lists_all_pairs():
-    positions, indices = look_up(np.array([5, 7, 5, 9], np.uint64), np.array([9, 5], np.uint64))
+    positions, indices = HashTable(np.array([9, 5], np.uint64)).look_up(np.array([5, 7, 5, 9], np.uint64))
     assert sorted(zip(positions.tolist(), indices.tolist(), strict=True)) == [(0, 1), (2, 1), (3, 0)]
 
 

@@ -1,9 +1,12 @@
 """Samples of a neighbour are found and its request is named; what may legitimately be equal is not."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from voices import RATE, speech
 
+from omni_bench.accuracy.signal import shared_audio
 from omni_bench.accuracy.signal.shared_audio import ResponseClip, SharedAudio, find_shared_audio, may_share
 
 S = 1_000_000_000
@@ -14,7 +17,7 @@ def clip(name, text=None, seed=0, started=0, finished=S, rate=RATE):
 
 
 def find(samples, clips=None):
-    return find_shared_audio(clips or [clip(name) for name in samples], samples.__getitem__)
+    return find_shared_audio(clips or [clip(name) for name in samples], samples)
 
 
 def spoilt(length=9000, at=20_000, source_at=42_000):
@@ -90,3 +93,32 @@ def test_hostile_input():
 def test_the_same_answer_to_everything_is_a_common_beginning():
     answer = speech()
     assert find({str(number): answer for number in range(5)}) == []
+
+
+def test_many_are_compared_with_those_near_them_alone():
+    """Across the edges of what is compared in one go, and not with a response of long before."""
+    count = 2 * shared_audio.TOGETHER + 3
+    samples = {str(number): speech(0.6, seed=number).copy() for number in range(count)}
+    owner, near, far = shared_audio.TOGETHER - 1, shared_audio.TOGETHER, count - 1
+    for victim in (near, far):
+        samples[str(victim)][3000:8000] = samples[str(owner)][5000:10_000]
+    clips = [clip(str(number), started=number * S // 10, finished=number * S // 10 + S) for number in range(count)]
+    asked = []
+
+    def spread(work, tasks):
+        for task in tasks:
+            asked.append(len(task.clips))
+            yield work(task)
+
+    found = find_shared_audio(clips[::-1], samples, spread=spread)
+    assert {(one.victim, one.source) for one in found} == {(str(near), str(owner))}
+    assert len(asked) == 3 and max(asked) <= 2 * shared_audio.TOGETHER < count
+
+
+def test_a_server_that_gives_everybody_the_same_is_not_followed_to_the_last(monkeypatch):
+    monkeypatch.setattr(shared_audio, "MOST_SOURCES", 3)
+    samples = {str(number): speech(0.6, seed=number).copy() for number in range(8)}
+    for number, one in enumerate(samples.values()):
+        one[2000 + 100 * number :][:5000] = speech(0.6, seed=99)[:5000]
+    sources = Counter(one.victim for one in find(samples))
+    assert set(sources) == set(samples) and sum(sources.values()) < 8 * 7
