@@ -33,7 +33,8 @@ def report_command(paths: Sequence[str], *, as_json: bool = False) -> int:
             continue
         folder = named_run(path)
         was_killed = folder.begun_json.is_file() and not folder.run_json.is_file()
-        folder, run = (rebuild if was_killed else redraw)(folder.path)
+        with RunProgress() as progress:
+            folder, run = (rebuild if was_killed else redraw)(folder.path, progress.tell)
         documents.append({"folder": str(folder.path), "run": run})
         if not as_json:
             print_summary(run, folder)

@@ -6,7 +6,7 @@ The requests themselves are in requests.jsonl and solo.jsonl; their audio, as re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,9 @@ class Journal:
 class Earlier:
     """What is there of a run that is gone on with; nothing for one that begins.
 
-    ``timelines``: of measured requests and those sent alone, by id; ``audio``: their payload as received.
-    ``server``: what was known of it; ``load_ended``: nothing is left to send.
+    ``timelines``: of measured requests and those sent alone, by id (``alone``: the ids of those); ``audio``: their
+    payload as received. ``server``: what was known of it; ``load_ended``: nothing is left to send. ``whole``: begun
+    levels of an open loop whose schedule was sent to its end.
     """
 
     run: Begun | None = None
@@ -97,6 +98,17 @@ class Earlier:
     audio: Mapping[str, Path] = field(default_factory=dict)
     server: Mapping[str, Any] | None = None
     load_ended: bool = False
+    alone: frozenset[str] = frozenset()
+    whole: frozenset[Level] = frozenset()
+
+    def with_whole(self, plans: Iterable[LevelPlan]) -> Earlier:
+        """With the levels of ``plans`` in :attr:`whole` of which every request was answered."""
+        whole = [
+            plan.concurrency
+            for plan in plans
+            if isinstance(plan.concurrency, Rate) and all(map(self._is_answered, self._known(plan)))
+        ]
+        return replace(self, whole=frozenset(whole))
 
     def ended(self, plan: LevelPlan) -> LevelRecording | None:
         """The recording of a level that has ended; None for any other."""
@@ -113,9 +125,9 @@ class Earlier:
         done = self._finished(plan)
         if not done:
             return drive(plan)
+        if (answered := self.answered(plan)) is not None:
+            return answered
         left = self.missing(plan)
-        if not left.measured:
-            return _recording(plan, done, self.audio, EndedLevel(plan.concurrency, None, (), len(done)))
         try:
             return self._joined(plan, done, drive(left))
         except LevelInterrupted as error:
@@ -128,20 +140,36 @@ class Earlier:
         done = self._finished(plan)
         return replace(plan, measured=tuple(one for one in plan.measured if one.request_id not in done))
 
+    def answered(self, plan: LevelPlan) -> LevelRecording | None:
+        """The recording of a level that did not end, but of which nothing is left to send; None for any other.
+
+        Nobody knows how it was measured: it is one in parts.
+        """
+        done = self._finished(plan)
+        if len(done) < len(plan.measured):
+            return None
+        return _recording(plan, done, self.audio, EndedLevel(plan.concurrency, None, (), len(done)))
+
     def is_kept(self, timeline: Timeline) -> bool:
         """Whether the request is not sent again: its level has ended, or it was answered and its audio is here.
 
         An answer whose audio was lost cannot be checked.
         """
-        if timeline.concurrency in self.levels:
+        if timeline.concurrency in self.levels and timeline.request_id not in self.alone:
             return True
-        answered = timeline.error is None or timeline.error.kind not in NOT_SENT
-        whole = timeline.request_id in self.audio or not timeline.audio_bytes
-        return answered and whole and not isinstance(timeline.concurrency, Rate)
+        in_time = not isinstance(timeline.concurrency, Rate) or timeline.concurrency in self.whole
+        return in_time and self._is_answered(timeline)
+
+    def _is_answered(self, timeline: Timeline | None) -> bool:
+        if timeline is None or (timeline.error is not None and timeline.error.kind in NOT_SENT):
+            return False
+        return timeline.request_id in self.audio or not timeline.audio_bytes
+
+    def _known(self, plan: LevelPlan) -> Iterator[Timeline | None]:
+        return (self.timelines.get(one.request_id) for one in plan.measured)
 
     def _finished(self, plan: LevelPlan) -> dict[str, Timeline]:
-        known = (self.timelines.get(one.request_id) for one in plan.measured)
-        return {one.request_id: one for one in known if one is not None and self.is_kept(one)}
+        return {one.request_id: one for one in self._known(plan) if one is not None and self.is_kept(one)}
 
     def _joined(self, plan: LevelPlan, done: Mapping[str, Timeline], rest: LevelRecording) -> LevelRecording:
         timelines = {**done, **{one.request_id: one for one in rest.timelines}}
@@ -223,8 +251,11 @@ def read_earlier(folder: RunFolder) -> Earlier:
         for number, line in enumerate(lines, start=1)
         if "level" in line
     ]
-    files = (folder.requests_jsonl, folder.solo_jsonl)
-    timelines = [timeline_from_dict(line) for file in files for line in folder.read_lines(file)]
+    measured, alone = (
+        [timeline_from_dict(line) for line in folder.read_lines(file)]
+        for file in (folder.requests_jsonl, folder.solo_jsonl)
+    )
+    timelines = [*measured, *alone]
     servers = [found for line in lines if (found := line.get("load_ended", line.get("server"))) is not None]
     return Earlier(
         run=structure(lines[0]["begun"], Begun, f"{path}, line 1"),
@@ -237,6 +268,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
         },
         server=servers[-1] if servers else None,
         load_ended=any("load_ended" in line for line in lines),
+        alone=frozenset(one.request_id for one in alone),
     )
 
 

@@ -11,6 +11,7 @@ import io
 import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +22,16 @@ from rich.console import Console
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError, OmniBenchError, StoreError, TargetError
 from omni_bench.load.clients.wire_forms import RequestedModalities
 from omni_bench.load.events import LoadEvent, RequestFinished
+from omni_bench.load.open_plan import probe_schedule
 from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals, held_back_signals
-from omni_bench.records.config import RAY, RunConfig
+from omni_bench.records.config import RAY, LoadConfig, RunConfig
 from omni_bench.records.invalid_reason import Code, invalid
-from omni_bench.records.level import level_title
+from omni_bench.records.level import Rate, level_title
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
+from omni_bench.records.stages import Tell
 from omni_bench.report.console import print_summary
 from omni_bench.run.calibration import with_bias
 from omni_bench.run.document import build_run
@@ -36,10 +39,10 @@ from omni_bench.run.expected_pace import with_expected_pace
 from omni_bench.run.journal import Earlier, Journal, begun, keep_finished, read_earlier
 from omni_bench.run.judging import Verdicts, audible, judge_facts, judge_levels, with_voices
 from omni_bench.run.level_result import LevelResult
-from omni_bench.run.measure import configured_levels, in_configured_order, measure_level
+from omni_bench.run.measure import configured_levels, in_configured_order, is_much, measure_level, spread_for
 from omni_bench.run.parity import WHILE_ALONE, ParityPhase, ParityResult, keep_codes, parity_result, send_alone
 from omni_bench.run.pinning import CorePinning
-from omni_bench.run.prepare import Prepared, prepare
+from omni_bench.run.prepare import Prepared, check_room, check_target, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.profiling import profile_plan, profiled, take_profile
 from omni_bench.run.progress import PartOf, RunProgress
@@ -86,6 +89,7 @@ class _Session:
     levels_started: list[LevelPlan] = field(default_factory=list)
     recordings: list[LevelRecording] = field(default_factory=list)
     finished: int = 0
+    stored: bool = False
     parity: ParityPhase | None = None
     server_facts: ServerFacts = field(default_factory=ServerFacts)
 
@@ -178,9 +182,9 @@ def resume(run_dir: Path, show: Callable[[dict[str, Any], RunFolder], None] = pr
         first = earlier.run
         assert first is not None
         with _in_directory(first.directory):
-            prepared = prepare(first.config, folder.path, progress.say)
+            prepared = prepare(first.config, folder.path, progress.say, sends=False)
             earlier.check(prepared.prompts_facts["sha256"])
-            keep_finished(folder, earlier)
+            earlier = earlier.with_whole(_open_plans(prepared, first.config.load, earlier))
             session = _Session(
                 config=first.config,
                 command=first.command,
@@ -193,10 +197,16 @@ def resume(run_dir: Path, show: Callable[[dict[str, Any], RunFolder], None] = pr
                 attempt=folder.next_attempt(),
                 earlier=earlier,
             )
+            session.stored = _stored_load(session)
+            if not session.stored:
+                check_target(first.config, progress.say)
+                check_room(first.config, prepared.plans, prepared.prompts_facts["measured"], folder.path)
+            keep_finished(folder, earlier)
             _note_begun(session)
             folder.run_json.unlink(missing_ok=True)
             session.finished = sum(one.ok for one in earlier.timelines.values() if earlier.is_kept(one))
-            progress.say(f"going on with {folder.path}: {session.finished} finished requests are kept")
+            left = "; nothing is left to send, so that no server is started" if session.stored else ""
+            progress.say(f"going on with {folder.path}: {session.finished} finished requests are kept{left}")
             document = _to_the_end(session, resumable=True)
     show(document, folder)
     return RunOutcome(folder.path, document)
@@ -223,16 +233,25 @@ def _to_the_end(session: _Session, *, resumable: bool, keep_unanswered: bool = T
         # An interrupt takes effect at once in the load phase and while judging; elsewhere
         # (the server stops, files are written) only a second one does.
         with held_back_signals() as signals:
-            problem = _stored_load(session) if session.earlier.load_ended else _load_phase(session, signals)
+            problem = None if session.stored else _load_phase(session, signals)
             unanswered = isinstance(problem, TargetError) and session.info is None and not keep_unanswered
             if unanswered:
                 raise problem
-            results = _results(session, problem, signals)
-            document = _write_down(session, results)
+            if problem is None and resumable and is_much(session.recordings):
+                session.progress.say(
+                    f"every answer is in {session.folder.path}: checks and report follow. If they are cut off, go on "
+                    f"with them by {_resume_command(session)}, or report what is there by "
+                    f"omni-bench report {shlex.quote(str(session.folder.path))}; neither needs the server"
+                )
+            tell = _telling(session, signals)
+            results = _results(session, problem, signals, tell)
+            document = _write_down(session, results, tell)
             problem = results.problem
             if problem is None and signals.received:
                 problem = KeyboardInterrupt()
         keep = keep and problem is not None
+    except KeyboardInterrupt as interrupt:
+        raise _with_place(interrupt, session, resumable=resumable) from None
     finally:
         session.journal.close()
         session.folder.end(keep_spool=keep and not unanswered)
@@ -268,7 +287,7 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
             _note_begun(session)  # with what is known of the server now
             session.progress.begin_load(session.prepared.plans)
             session.parity = _parity_phase(session)
-            for plan in _plans(session):
+            for plan in _plans(session, session.recordings, session.progress.say):
                 _run_one_level(session, plan, target)
             session.server_facts.after(session.progress.say, resumed=session.earlier.run is not None)
             _run_alone(session, target)
@@ -290,20 +309,41 @@ def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | 
     return problem
 
 
-def _stored_load(session: _Session) -> BaseException | None:
-    """The load phase of a run that was cut short after it: everything is on disk, and no server is needed."""
-    earlier, parity = session.earlier, _parity_phase(session)
-    for plan in _plans(session):
-        session.levels_started.append(plan)
-        session.recordings.append(earlier.drive(plan, _nothing) if (kept := earlier.ended(plan)) is None else kept)
-    for level in parity.plan(session.levels_started, session.recordings) if parity is not None else ():
-        parity.solos[level.concurrency] = earlier.drive(level.plan, _nothing)
-    session.parity = parity
-    return None
+def _open_plans(prepared: Prepared, load: LoadConfig, earlier: Earlier) -> Iterable[LevelPlan]:
+    """The levels of an open loop that had begun; of a rate search those that it came to."""
+    if prepared.planner is None:
+        return prepared.plans
+    rates = {one.concurrency for one in earlier.timelines.values() if isinstance(one.concurrency, Rate)}
+    planner = copy(prepared.planner)
+    return [planner.plan(probe_schedule(load, rate.hz)) for rate in rates]
 
 
-def _nothing(plan: LevelPlan) -> LevelRecording:
-    raise StoreError(f"requests of {level_title(plan.concurrency)} are missing, though its load has ended")
+def _stored_load(session: _Session) -> bool:
+    """Take the whole load phase from disk, if nothing of it is left to send; whether that is so.
+
+    Raises StoreError for a load that has ended, but lacks requests.
+    """
+    earlier, parity, config = session.earlier, _parity_phase(session), session.config
+    if earlier.server is None or (config.output.profile and not (earlier.load_ended or session.folder.read_profile())):
+        return False
+    levels, recordings = list[LevelPlan](), list[LevelRecording]()
+
+    def take(plan: LevelPlan, kept: LevelRecording | None) -> LevelRecording | None:
+        if kept is None and earlier.load_ended:
+            raise StoreError(f"requests of {level_title(plan.concurrency)} are missing, though its load has ended")
+        return kept
+
+    for plan in _plans(session, recordings, lambda _: None):
+        if (kept := take(plan, earlier.ended(plan) or earlier.answered(plan))) is None:
+            return False
+        levels.append(plan)
+        recordings.append(kept)
+    for level in parity.plan(levels, recordings) if parity is not None else ():
+        if (kept := take(level.plan, earlier.answered(level.plan))) is None:
+            return False
+        parity.solos[level.concurrency] = kept
+    session.levels_started, session.recordings, session.parity = levels, recordings, parity
+    return True
 
 
 def _parity_phase(session: _Session) -> ParityPhase | None:
@@ -311,14 +351,13 @@ def _parity_phase(session: _Session) -> ParityPhase | None:
     return ParityPhase(requests) if requests else None
 
 
-def _plans(session: _Session) -> Iterable[LevelPlan]:
-    """The levels one after another; in a rate search each depends on the recordings of those before."""
+def _plans(session: _Session, recordings: Sequence[LevelRecording], say: Callable[[str], None]) -> Iterable[LevelPlan]:
+    """The levels one after another; in a rate search each depends on the ``recordings`` of those before."""
     prepared = session.prepared
     if prepared.planner is None:
         return prepared.plans
-    return probe_plans(
-        prepared.planner, session.config.load, session.config.slo, session.recordings, session.progress.say
-    )
+    planner = copy(prepared.planner)  # it deals out the prompts from the first on, whoever asked before
+    return probe_plans(planner, session.config.load, session.config.slo, recordings, say)
 
 
 def _run_one_level(session: _Session, plan: LevelPlan, target: Target) -> None:
@@ -414,7 +453,7 @@ class _Results:
     parity: ParityResult | None = None
 
 
-def _results(session: _Session, problem: BaseException | None, signals: HeldBackSignals) -> _Results:
+def _results(session: _Session, problem: BaseException | None, signals: HeldBackSignals, tell: Tell) -> _Results:
     """Metrics of what was recorded and, if the load phase ran to its end, the judge's verdicts."""
     if not session.folder.begun_json.exists():
         problem = problem or StoreError(
@@ -425,22 +464,25 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         check_signal = speaks(session.config)
         with_reference = session.config.client.send_reference
         requested = RequestedModalities.of(session.config.client)
-        levels = [
-            measure_level(
-                recording,
-                session.prepared.prompts,
-                with_reference=with_reference,
-                check_signal=check_signal,
-                requested=requested,
-            )
-            for recording in session.recordings
-        ]
+        with spread_for(session.recordings) as spread:
+            levels = [
+                measure_level(
+                    recording,
+                    session.prepared.prompts,
+                    with_reference=with_reference,
+                    check_signal=check_signal,
+                    requested=requested,
+                    spread=spread,
+                    tell=tell,
+                )
+                for recording in session.recordings
+            ]
     except Exception as error:
         return _Results([], None, problem or error)
     levels = [with_expected_pace(level, session.config, session.prepared.prompts) for level in levels]
     levels = in_configured_order(levels, configured_levels(session.config.load, session.prepared.plans))
     try:
-        parity = parity_result(session.parity, session.recordings, session.prepared.prompts, requested)
+        parity = parity_result(session.parity, session.recordings, session.prepared.prompts, requested, tell)
     except Exception as error:
         return _Results(levels, None, problem or error)
     spec = session.prepared.judge
@@ -455,7 +497,7 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
         with signals.released():
             verdicts = judge_levels(everything, asr, spec, language, session.progress.judged, references)
             if session.config.checks.speaker_similarity:
-                verdicts = with_voices(verdicts, levels, session.config.client, session.prepared.prompts)
+                verdicts = with_voices(verdicts, levels, session.config.client, session.prepared.prompts, tell)
     except (Exception, KeyboardInterrupt) as error:
         return _Results(levels, None, error, while_judging=True, parity=parity)
     finally:
@@ -463,7 +505,22 @@ def _results(session: _Session, problem: BaseException | None, signals: HeldBack
     return _Results(levels, verdicts, None, parity=parity.heard(verdicts, levels) if parity is not None else None)
 
 
-def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
+def _telling(session: _Session, signals: HeldBackSignals) -> Tell:
+    """Shows how far what follows the load is; and once, that a signal came which waits for its end."""
+    told = False
+
+    def tell(stage: str, done: int, total: int) -> None:
+        nonlocal told
+        if signals.received and not told:
+            told = True
+            with contextlib.suppress(OSError):
+                session.progress.say("interrupted: what is there is written down first; once more to stop at once")
+        session.progress.tell(stage, done, total)
+
+    return tell
+
+
+def _write_down(session: _Session, results: _Results, tell: Tell) -> dict[str, Any]:
     """Write every file of the run folder; a disk that is full now does not hide the first problem."""
     judge = session.prepared.judge
     try:
@@ -478,6 +535,7 @@ def _write_down(session: _Session, results: _Results) -> dict[str, Any]:
                 while_judging=results.while_judging,
                 parity=results.parity,
                 prompts=session.prepared.prompts,
+                tell=tell,
                 planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
                 duration_s=time.monotonic() - session.started if session.earlier.run is None else None,
@@ -510,10 +568,14 @@ def _target_facts(session: _Session) -> dict[str, Any]:
     return target_facts(session.config.target, session.info, session.server_facts)
 
 
+def _resume_command(session: _Session) -> str:
+    return f"omni-bench run --resume {shlex.quote(str(session.folder.path))}"
+
+
 def _with_place(problem: BaseException, session: _Session, *, resumable: bool = False) -> BaseException:
     """The problem as it should reach the user: an interrupt says what it left behind."""
     if isinstance(problem, KeyboardInterrupt):
         place = session.folder.path
-        how = f"; go on with: omni-bench run --resume {shlex.quote(str(place))}" if resumable else ""
+        how = f"; go on with: {_resume_command(session)}" if resumable else ""
         return KeyboardInterrupt(f"{session.finished} finished requests are in {place}{how}")
     return problem

@@ -48,18 +48,16 @@ class Prepared:
     planner: OpenPlanner | None = None
 
 
-def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Prepared:
+def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None], *, sends: bool = True) -> Prepared:
     """Check the target, load the prompts, plan the levels, find the judge, check the disk.
 
-    ``say`` shows what takes long. Raises TargetError, DatasetError, ConfigError, AccuracyError or StoreError.
+    ``say`` shows what takes long. ``sends``: whether it is known that anything is to be sent; else
+    :func:`check_target` and :func:`check_room` are left to the caller. Raises TargetError, DatasetError, ConfigError,
+    AccuracyError or StoreError.
     """
-    TARGETS[config.target.kind].check(config)
-    check_api_key(config.client)
+    if sends:
+        check_target(config, say)
     check_speaker_encoder(config.checks)
-    if config.load.engine == RAY:
-        nodes = find_nodes(config.load.ray_address, config.load.workers)
-        apart_ms = max(node.error_ms for node in nodes)
-        say(f"load: {len(nodes)} node{'s' * (len(nodes) != 1)} of Ray, clocks known within {apart_ms:.2f} ms")
     size = size_load(config.load)
     prompts = load_prompts(config.dataset, size.prompts)
     if config.asr.kind != "none":
@@ -70,18 +68,16 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
     if config.load.kind == RATE_SEARCH:
         planner = OpenPlanner(prompts, size.measured, config.load, config.client, cycle=True)
     plans = plan_levels(prompts, size, config.load, config.client) if planner is None else []
-    allow_files(max(map(connections_of, plans), default=config.load.max_in_flight))
-    measured, levels = size.measured, len(plans) or config.load.max_probes
-    alone = config.checks.parity_requests * levels + REPEATS if config.checks.parity_requests else 0
-    check_disk_space(run_dir, space_needed_bytes(measured + alone, config.output))
+    if sends:
+        check_room(config, plans, size.measured, run_dir)
     return Prepared(
         prompts={prompt.id: prompt for prompt in prompts},
         prompts_facts={
             "dataset": config.dataset.name,
             "locale": config.dataset.spoken,
             "count": len(prompts),
-            "measured": measured,
-            "warmup": len(prompts) - measured,
+            "measured": size.measured,
+            "warmup": len(prompts) - size.measured,
             "sha256": prompts_sha256(prompts, with_reference=config.client.send_reference),
         },
         plans=plans,
@@ -89,6 +85,24 @@ def prepare(config: RunConfig, run_dir: Path, say: Callable[[str], None]) -> Pre
         references=references_for(config.asr, prompts),
         planner=planner,
     )
+
+
+def check_target(config: RunConfig, say: Callable[[str], None]) -> None:
+    """Check what can be known of the target, and of the machines that send. Raises TargetError, ConfigError."""
+    TARGETS[config.target.kind].check(config)
+    check_api_key(config.client)
+    if config.load.engine == RAY:
+        nodes = find_nodes(config.load.ray_address, config.load.workers)
+        apart_ms = max(node.error_ms for node in nodes)
+        say(f"load: {len(nodes)} node{'s' * (len(nodes) != 1)} of Ray, clocks known within {apart_ms:.2f} ms")
+
+
+def check_room(config: RunConfig, plans: Sequence[LevelPlan], measured: int, run_dir: Path) -> None:
+    """Make and check room for connections, and for ``measured`` answers on the disk. Raises ConfigError, StoreError."""
+    allow_files(max(map(connections_of, plans), default=config.load.max_in_flight))
+    levels = len(plans) or config.load.max_probes
+    alone = config.checks.parity_requests * levels + REPEATS if config.checks.parity_requests else 0
+    check_disk_space(run_dir, space_needed_bytes(measured + alone, config.output))
 
 
 def check_written(prompts: Sequence[Prompt], dataset: DatasetConfig) -> None:

@@ -6,6 +6,7 @@ drawing cannot disturb a measurement.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from omni_bench.terminal import in_lines
 
 LINE_EVERY_S = 15.0
 """Off a terminal, how long nothing is said at most while requests finish."""
+BRIEF_S = 3.0
+"""A stage after the load that took no longer leaves neither a bar nor a line."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class RunProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        with contextlib.suppress(OSError):
+            self.end()
         self._bars.stop()
 
     def say(self, text: str) -> None:
@@ -130,10 +135,23 @@ class RunProgress:
         while self._current is not None and self._current.done < min(done, total):
             self._advance(failed=False)
 
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """A stage after the load is at ``done`` of ``total``; another name begins another one.
+
+        A terminal that is gone costs no result.
+        """
+        with contextlib.suppress(OSError):
+            if self._current is None or self._current.name != stage:
+                self._begin(stage, total, may_be_brief=True)
+            if self._current is not None:
+                self._advance(failed=False, by=done - self._current.done)
+
     def end(self) -> None:
         """The current bar, if any, is over."""
         count = self._current
-        if count is not None and not self._live and (count.said < count.done or count.cancelled):
+        if count is not None and count.is_brief():
+            self._bars.remove_task(count.task)
+        elif count is not None and not self._live and (count.said < count.done or count.cancelled):
             self._say_count(count)
         self._current = None
 
@@ -145,25 +163,25 @@ class RunProgress:
             left = part.left()
             self.say(f"{part.name}: {count.line()}{f'; of the study {left}' if left else ''}")
 
-    def _begin(self, name: str, total: int) -> None:
+    def _begin(self, name: str, total: int, *, may_be_brief: bool = False) -> None:
         self.end()
         self._after_warmup = None
         if total == 0:
             return
         task = self._bars.add_task(name, total=total, note="")
-        self._current = _Count(name, total, task)
+        self._current = _Count(name, total, task, may_be_brief=may_be_brief)
 
-    def _advance(self, failed: bool) -> None:
+    def _advance(self, failed: bool, by: int = 1) -> None:
         count = self._current
         if count is None:
             return
-        count.done += 1
+        count.done += by
         count.failed += failed
-        self._bars.update(count.task, advance=1, note=count.note())
+        self._bars.update(count.task, advance=by, note=count.note())
         if self._part_of is not None and self._whole is not None:
             self._bars.update(self._whole, note=self._part_of.left())
         now = time.monotonic()
-        if not self._live and (count.done >= count.total or now - count.said_at >= LINE_EVERY_S):
+        if not self._live and (count.is_over() or now - count.said_at >= LINE_EVERY_S):
             count.said, count.said_at = count.done, now
             self._say_count(count)
 
@@ -177,10 +195,19 @@ class RunProgress:
 class _Count:
     """Progress of one bar, and when a line was last printed about it."""
 
-    def __init__(self, name: str, total: int, task: TaskID):
+    def __init__(self, name: str, total: int, task: TaskID, *, may_be_brief: bool = False):
         self.name, self.total, self.task = name, total, task
         self.done = self.failed = self.cancelled = self.said = 0
         self.started = self.said_at = time.monotonic()
+        self._may_be_brief = may_be_brief
+
+    def is_brief(self) -> bool:
+        """Whether it is not worth a word so far."""
+        return self._may_be_brief and time.monotonic() - self.started < BRIEF_S
+
+    def is_over(self) -> bool:
+        """Whether there is nothing left to count, and it is worth a word."""
+        return self.done >= self.total and not self.is_brief()
 
     def note(self) -> str:
         """``1 failed, 3 cancelled``, without what is 0."""

@@ -154,3 +154,36 @@ def test_cancelled_requests_fill_no_bar():
         progress.end()
     last = out.getvalue().rpartition("all levels")[2]
     assert "1/8" in last.splitlines()[0] and "1/4" in last and "3 cancelled" in last and "failed" not in last
+
+
+def test_a_stage_after_the_load_speaks_once_it_takes_long(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    with RunProgress(Console(file=out, force_terminal=False)) as progress:
+        for done in range(1, 5):
+            progress.tell("brief", done, 4)
+        for done in range(1, 5):
+            now[0] += 10.0
+            progress.tell("checking the answers", done, 4)
+        progress.tell("drawing", 0, 2)
+        now[0] += 20.0
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "checking the answers 2/4, about 0:10 left"
+    assert lines[1:] == ["checking the answers 4/4, 30 s"]
+
+
+def test_a_brief_stage_leaves_no_bar_and_a_terminal_that_is_gone_costs_nothing(monkeypatch):
+    out = io.StringIO()
+    progress = RunProgress(Console(file=out, force_terminal=True, width=120))
+    with progress:
+        progress.tell("brief", 1, 1)
+        progress.tell("next", 1, 1)
+    assert progress._bars.tasks == []
+
+    def gone(*_: object) -> None:
+        raise OSError("no terminal any more")
+
+    monkeypatch.setattr(RunProgress, "end", gone)
+    with progress:
+        progress.tell("another", 1, 2)

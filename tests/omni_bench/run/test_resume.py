@@ -201,3 +201,49 @@ def test_what_would_mix_two_things_is_refused(two_levels, tmp_path, target, load
     with pytest.raises(ConfigError, match=r"it has no \.spool/journal\.jsonl"):
         resume(tmp_path)
     assert resume(folder).run["levels"][1]["completed"] == 4
+
+
+def no_target(*_: Any) -> None:
+    raise TargetError("no GPU here")
+
+
+@pytest.mark.parametrize("kind", ["closed_loop", "open_loop", "rate_search"])
+def test_a_run_whose_last_answer_had_come_needs_no_server(config, tmp_path, target, load, sent, monkeypatch, kind):
+    """Killed before it was written down that the level, let alone the load, had ended."""
+    config.asr.kind = "none"
+    config.load = replace(
+        config.load, kind=kind, arrival="constant", concurrency=[2], rate_hz=[2.0], requests_per_level=4
+    )
+    if kind == "rate_search":
+        config.slo = replace(config.slo, ttfp_ms=1000.0)
+        config.load = replace(
+            config.load, rate_hz=[1.0], min_rate_hz=1.0, max_rate_hz=1.0, probe_requests=4, probe_s=1.0
+        )
+    last = {"closed_loop": "c2-0003", "open_loop": "r2-0003", "rate_search": "r1-0003"}[kind]
+    kill_at(load, last)
+    folder = tmp_path / "run"
+    killed_run(config, folder, monkeypatch, lambda patch: None)
+    before, started = lines(folder), target.started
+    sent.clear()
+    monkeypatch.setattr("omni_bench.run.orchestrate.check_target", no_target)
+    outcome = resume(folder)
+    assert (
+        sent == []
+        and target.started == started
+        and [one["ended_ns"] for one in lines(folder)] == [one["ended_ns"] for one in before]
+    )
+    (level,) = outcome.run["levels"]
+    assert level["completed"] == len(before) == 4 and level["metrics"]["ttfp_ms"]["n"] == 4
+    assert [reason.code for reason in reasons_of(level)] == [Code.IN_PARTS, Code.CLIENT_LAG_UNKNOWN]
+    assert (folder / "report.html").is_file()
+
+
+def test_a_profile_that_is_missing_needs_the_server(config, tmp_path, target, load, sent, judge, monkeypatch):
+    config.output.profile = True
+    folder = tmp_path / "run"
+    killed_run(config, folder, monkeypatch, lambda patch: patch.setattr(orchestrate, "_profile", _dead))
+    assert len(lines(folder)) == 6
+    monkeypatch.setattr(orchestrate, "check_target", no_target)
+    with pytest.raises(TargetError, match="no GPU here"):
+        resume(folder)
+    assert len(lines(folder)) == 6, "nothing is taken away before it is known that the rest can be sent"
