@@ -51,11 +51,13 @@ def main() -> int:
         folder = arguments.folder or Path(temporary) / "run"
         if not folder.exists():
             make_folder(folder, arguments.answers, arguments.seconds, arguments.rate, plots=arguments.plots)
-        (folder / "run.json").unlink(missing_ok=True)
+        begun_json = (folder / "begun.json").read_bytes()
         started, cpu = time.monotonic(), os.times()
         code = subprocess.call([sys.executable, "-m", "omni_bench", "report", str(folder)], stdout=subprocess.DEVNULL)
         wall_s, end = time.monotonic() - started, os.times()
         cpu_s = end.children_user + end.children_system - cpu.children_user - cpu.children_system
+        (folder / "run.json").unlink(missing_ok=True)
+        (folder / "begun.json").write_bytes(begun_json)  # as it was
         answers = sum(1 for _ in (folder / "requests.jsonl").open("rb"))
         page_mb = (folder / "report.html").stat().st_size / 1e6
     print(

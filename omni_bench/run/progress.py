@@ -181,6 +181,8 @@ class RunProgress:
         if self._part_of is not None and self._whole is not None:
             self._bars.update(self._whole, note=self._part_of.left())
         now = time.monotonic()
+        if count.done >= count.total:
+            count.ended = now
         if not self._live and (count.is_over() or now - count.said_at >= LINE_EVERY_S):
             count.said, count.said_at = count.done, now
             self._say_count(count)
@@ -199,11 +201,16 @@ class _Count:
         self.name, self.total, self.task = name, total, task
         self.done = self.failed = self.cancelled = self.said = 0
         self.started = self.said_at = time.monotonic()
+        self.ended: float | None = None
         self._may_be_brief = may_be_brief
+
+    def elapsed_s(self) -> float:
+        """Since it began, until its last one was done."""
+        return (time.monotonic() if self.ended is None else self.ended) - self.started
 
     def is_brief(self) -> bool:
         """Whether it is not worth a word so far."""
-        return self._may_be_brief and time.monotonic() - self.started < BRIEF_S
+        return self._may_be_brief and self.elapsed_s() < BRIEF_S
 
     def is_over(self) -> bool:
         """Whether there is nothing left to count, and it is worth a word."""
@@ -216,7 +223,7 @@ class _Count:
 
     def line(self) -> str:
         """``NAME 12/32, 1 failed, about 0:24 left``."""
-        elapsed_s = time.monotonic() - self.started
+        elapsed_s = self.elapsed_s()
         parts = [f"{self.name} {self.done}/{self.total}"]
         if note := self.note():
             parts.append(note)

@@ -101,7 +101,7 @@ def test_many_are_compared_with_those_near_them_alone():
     samples = {str(number): speech(0.6, seed=number).copy() for number in range(count)}
     owner, near, far = shared_audio.TOGETHER - 1, shared_audio.TOGETHER, count - 1
     for victim in (near, far):
-        samples[str(victim)][3000:8000] = samples[str(owner)][5000:10_000]
+        samples[str(victim)][6000:10_000] = samples[str(owner)][500:4500]
     clips = [clip(str(number), started=number * S // 10, finished=number * S // 10 + S) for number in range(count)]
     asked = []
 
@@ -111,7 +111,7 @@ def test_many_are_compared_with_those_near_them_alone():
             yield work(task)
 
     found = find_shared_audio(clips[::-1], samples, spread=spread)
-    assert {(one.victim, one.source) for one in found} == {(str(near), str(owner))}
+    assert {frozenset((one.victim, one.source)) for one in found} == {frozenset((str(near), str(owner)))}
     assert len(asked) == 3 and max(asked) <= 2 * shared_audio.TOGETHER < count
 
 
@@ -121,4 +121,4 @@ def test_a_server_that_gives_everybody_the_same_is_not_followed_to_the_last(monk
     for number, one in enumerate(samples.values()):
         one[2000 + 100 * number :][:5000] = speech(0.6, seed=99)[:5000]
     sources = Counter(one.victim for one in find(samples))
-    assert set(sources) == set(samples) and sum(sources.values()) < 8 * 7
+    assert set(sources) >= {str(number) for number in range(1, 8)} and sum(sources.values()) <= 2 * 3 * 8
