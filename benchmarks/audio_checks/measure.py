@@ -20,7 +20,13 @@ from benchmarks.audio_checks import corruptions
 from benchmarks.audio_checks.corruptions import FULL_SCALE, Corruption, Speech
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
 from omni_bench.accuracy.signal.audio_faults import audio_faults
-from omni_bench.accuracy.signal.checks import ExpectedVoices, level_findings, reference_traits, signal_findings
+from omni_bench.accuracy.signal.checks import (
+    ExpectedVoices,
+    clip_traits,
+    level_findings,
+    reference_traits,
+    signal_findings,
+)
 from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet, quiet_of
 from omni_bench.accuracy.signal.level_audio import ClipTraits, LevelAudio, level_audio, wrong_rate
 from omni_bench.accuracy.signal.shared_audio import ResponseClip, find_shared_audio
@@ -258,10 +264,17 @@ def damaged_level(name: str, speeches: Sequence[Speech], references: Sequence[Cl
             samples, rate_hz = resampled(samples, speech.sample_rate_hz, MADE_AT_HZ), PLAYED_AT_HZ
         elif speech.name in hit:
             samples = DAMAGES[name](samples, rate_hz)
-        found = signal_findings(samples, rate_hz, (), speech.text, splices=name == "lost_samples")
-        if found.traits is not None:
-            clips[speech.name] = found.traits
+        traits = _traits(samples, rate_hz, speech.text, splices=name == "lost_samples")
+        if traits is not None:
+            clips[speech.name] = traits
     return _judged(level_audio(clips, rate_hz, references=references), list(clips.values()), references, rate_hz, hit)
+
+
+def _traits(samples: np.ndarray, rate_hz: int, text: str, *, splices: bool) -> ClipTraits | None:
+    """What an answer, int16 [n], adds to its level."""
+    values = samples.astype(np.float32) / np.float32(FULL_SCALE)
+    active = active_rms(values, rate_hz)
+    return None if active is None else clip_traits(values, active, rate_hz, text, splices=splices)
 
 
 def resampled(samples: np.ndarray, from_hz: int, to_hz: int) -> np.ndarray:
@@ -343,9 +356,9 @@ def _another(speech: Speech, speeches: Sequence[Speech], rng: np.random.Generato
 def _harmless(speeches: Sequence[Speech], void: Mapping[str, int]) -> dict[str, int]:
     """Names and codes of alarms."""
     names = _counted(alone(speech, void) for speech in speeches)
-    clips = {one.name: signal_findings(one.samples, one.sample_rate_hz, (), one.text) for one in speeches}
-    traits = {name: found.traits for name, found in clips.items() if found.traits is not None}
     rate_hz = speeches[0].sample_rate_hz
+    clips = {one.name: _traits(one.samples, rate_hz, one.text, splices=True) for one in speeches}
+    traits = {name: found for name, found in clips.items() if found is not None}
     return names | {str(one.code): 1 for one in audio_reasons(level_audio(traits, rate_hz), rate_hz)}
 
 
