@@ -201,14 +201,15 @@ def measure(speeches: Sequence[Speech], rng: np.random.Generator) -> Outcome:
         other_names=names,
         alarms={name: _harmless(corrupt_all(first, one, rng), void) for name, one in HARMLESS.items()},
         pieces=pieces,
-        quiet=quieted(whole, rng),
+        quiet=quieted(whole),
         typical=_typical(_recordings(first)),
         typical_reference=_typical(_recordings(groups[-1][:REFERENCES])),
     )
 
 
-def quieted(groups: Sequence[Sequence[Speech]], rng: np.random.Generator) -> dict[str, Quieted]:
+def quieted(groups: Sequence[Sequence[Speech]]) -> dict[str, Quieted]:
     """Clean levels, and those with each kind of quiet added."""
+    rng = np.random.default_rng(0)
     clean = [[_quiet(speech) for speech in group] for group in groups]
     found = {"": _quieted(clean, clean)}
     for name, (where, seconds, dbfs) in QUIET.items():

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from omni_bench.accuracy.signal.dead_air import AFTER_LIMIT_S, BEFORE_LIMIT_S
 from omni_bench.metrics.pcm import audible_span, samples_from_pcm
 from omni_bench.records.timeline import Timeline
 
 FAULTS = {
     "empty": "no whole sample",
     "silent": "no 20 ms window above −50 dBFS",
-    "dead_air": "nobody speaks for more than a second at the ends or within: it would count as output",
+    "dead_air": "nobody speaks for about a second at an end or within: it would count as output",
     "odd_bytes": "not a whole number of samples",
     "truncated": "shorter than a third of the expected speaking time",
     "runaway": "more than three times the expected speaking time",
@@ -44,7 +45,6 @@ CHINESE_CHARACTERS_PER_S = 4.5
 ENGLISH_CHARACTERS_PER_DIGIT = 5.0  # "7" is spoken as a word
 SHORT_TEXT_S = 2.0  # a text of one word may still come with pauses: runaway is judged as if it took this long
 LENGTH_FACTOR = 3.0
-DEAD_AIR_S = 1.0  # of speech with its natural ends no more than 0.5 s were found (0.2 s before, 0.3 s after)
 
 DRIP_READS = 16
 FIRST_PACKET_READS = 2
@@ -109,7 +109,7 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str | Non
     span = audible_span(samples, sample_rate_hz)
     if span is None:
         reasons.append("silent")
-    elif len(samples) - (span[1] - span[0]) > DEAD_AIR_S * sample_rate_hz:
+    elif span[0] > BEFORE_LIMIT_S * sample_rate_hz or len(samples) - span[1] > AFTER_LIMIT_S * sample_rate_hz:
         reasons.append("dead_air")
     if text is not None:
         reasons += _length_faults(len(samples) / sample_rate_hz, speaking_time(text, language))
