@@ -10,6 +10,7 @@ from aiohttp import web
 from served import in_a_thread
 
 from omni_bench.load.closed_plan import build_level_plans
+from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.prompt import Prompt
 from omni_bench.targets.null_server import NullServer, Pace
@@ -88,6 +89,25 @@ def make_plan(client_config):
             for number in range(requests + 64)
         ]
         (plan,) = build_level_plans(prompts, load, client_config)
+        return plan
+
+    return make
+
+
+@pytest.fixture
+def open_plan(client_config):
+    """One level at ``rate_hz``: ``open_plan(rate_hz, requests, **load)``."""
+
+    def make(rate_hz=50.0, requests=12, **load):
+        config = LoadConfig(
+            kind="open_loop", rate_hz=[rate_hz], requests_per_level=requests, **{"warmup_requests": 2, **load}
+        )
+        size = size_load(config)
+        prompts = [
+            Prompt(id=f"p{number}", text="Hello.", ref_text=None, ref_audio=None, language="en")
+            for number in range(size.prompts)
+        ]
+        (plan,) = plan_levels(prompts, size, config, client_config)
         return plan
 
     return make

@@ -9,37 +9,15 @@ import pytest
 from sent import drive
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
-from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.metrics.open_loop import open_loop_facts
 from omni_bench.metrics.request import request_metrics
-from omni_bench.records.config import LoadConfig
 from omni_bench.records.level import Rate
-from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dict
 from omni_bench.targets.null_server import Pace
 
 # 0.6 s a request: at 25 requests a second some fifteen are in flight
 PACE = Pace(first_ms=300, interval_ms=100, chunk_ms=20, chunks=4)
-
-
-@pytest.fixture
-def open_plan(client_config):
-    """One level at ``rate_hz``: ``open_plan(rate_hz, requests, **load)``."""
-
-    def make(rate_hz, requests, **load):
-        config = LoadConfig(
-            kind="open_loop", rate_hz=[rate_hz], requests_per_level=requests, **{"warmup_requests": 2, **load}
-        )
-        size = size_load(config)
-        prompts = [
-            Prompt(id=f"p{number}", text="Hello.", ref_text=None, ref_audio=None, language="en")
-            for number in range(size.prompts)
-        ]
-        (plan,) = plan_levels(prompts, size, config, client_config)
-        return plan
-
-    return make
 
 
 def test_requests_go_out_on_schedule_though_none_has_ended(fault_server, open_plan, client_config, tmp_path):

@@ -8,37 +8,23 @@ import pytest
 from sent import drive
 
 from omni_bench.load.events import LevelDone, RequestFinished, RequestStarted, WarmupDone
-from omni_bench.load.plan import plan_levels, size_load
 from omni_bench.load.runner import LevelBroken, LevelInterrupted
 from omni_bench.load.shares import STREAMS_PER_WORKER, drawn, share, tickets, workers_for
-from omni_bench.records.config import LoadConfig
-from omni_bench.records.prompt import Prompt
 from omni_bench.targets.null_server import Pace
 
 
-def open_plan(client, rate_hz=50.0, requests=12, **more):
-    load = LoadConfig(
-        kind="open_loop", rate_hz=[rate_hz], requests_per_level=requests, arrival="constant", warmup_requests=2, **more
-    )
-    size = size_load(load)
-    prompts = [
-        Prompt(id=f"p{i}", text="Hi.", ref_text=None, ref_audio=None, language="en") for i in range(size.prompts)
-    ]
-    return plan_levels(prompts, size, load, client)[0]
-
-
-def test_one_worker_until_there_are_streams_and_cores_for_more(make_plan, client_config):
+def test_one_worker_until_there_are_streams_and_cores_for_more(make_plan, open_plan):
     c512 = make_plan(512, 512, 0)
     assert workers_for(make_plan(STREAMS_PER_WORKER, 512, 0), None, 64) == 1
     assert [workers_for(c512, None, cores) for cores in (1, 2, 4, 64)] == [1, 1, 2, 8]
     assert workers_for(make_plan(2, 512, 0), 4, 64) == 2  # never one without a slot
     assert workers_for(make_plan(4, 3, 0), 4, 64) == 3  # nor one without a request
-    assert workers_for(open_plan(client_config, 130.0), None, 64) == 3
-    assert workers_for(open_plan(client_config, max_in_flight=2), 4, 1) == 2
+    assert workers_for(open_plan(130.0), None, 64) == 3
+    assert workers_for(open_plan(max_in_flight=2), 4, 1) == 2
 
 
-def test_shares_add_up_to_the_level(make_plan, client_config):
-    for plan, draws in ((make_plan(7, 20), True), (open_plan(client_config, max_in_flight=7), False)):
+def test_shares_add_up_to_the_level(make_plan, open_plan):
+    for plan, draws in ((make_plan(7, 20), True), (open_plan(max_in_flight=7), False)):
         shares = [share(plan, index, 3, all_measured=draws) for index in range(3)]
         plans = [one for one, _ in shares]
         assert Counter(r.request_id for one in plans for r in one.warmup) == Counter(r.request_id for r in plan.warmup)
@@ -79,8 +65,8 @@ def test_three_workers_are_as_one(fault_server, make_plan, client_config, tmp_pa
     assert WarmupDone(7, 14, 0) in events and events[-1].window_start_ns == recording.timelines[0].scheduled_ns
 
 
-def test_an_open_loop_keeps_its_one_schedule(fault_server, client_config, tmp_path):
-    plan = open_plan(client_config)
+def test_an_open_loop_keeps_its_one_schedule(fault_server, open_plan, client_config, tmp_path):
+    plan = open_plan(arrival="constant")
     with fault_server() as (_, url):
         recording = drive(plan, url, client_config, tmp_path, workers=2)
     start_ns = recording.timelines[0].scheduled_ns - plan.measured[0].scheduled_offset_ns

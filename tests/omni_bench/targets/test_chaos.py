@@ -11,7 +11,6 @@ import time
 import psutil
 import pytest
 from processes import fake_server
-from repository import HELPERS
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.records.config import RunConfig, TargetConfig
@@ -22,9 +21,6 @@ from omni_bench.targets.chaos import ChaosTarget, proxy_command
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS
 from omni_bench.targets.create import create_target
 from omni_bench.targets.probe import get
-
-SPEECH_SERVER = HELPERS / "fake_speech_server.py"
-FAKE_SERVER = HELPERS / "fake_http_server.py"
 
 
 class Inner:
