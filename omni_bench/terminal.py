@@ -131,8 +131,9 @@ def say_commands(lines: Iterable[str], *, file: TextIO | None = None) -> None:
 
 
 def say_aside(text: str) -> None:
-    """Print ``text`` to stderr: what is no result."""
-    say(text, file=sys.stderr)
+    """Print ``text`` to stderr, in lines of :func:`in_lines`: what is no result."""
+    for line in in_lines(text, file=sys.stderr):
+        say(line, file=sys.stderr)
 
 
 def say_error(message: str) -> None:

@@ -18,7 +18,7 @@ from rich.text import Text
 import omni_bench
 from omni_bench.foreign_text import visible
 from omni_bench.report.console import TerminalConsole
-from omni_bench.terminal import MAX_MESSAGE, in_columns, say, say_entry, say_error, say_help
+from omni_bench.terminal import MAX_MESSAGE, in_columns, say, say_aside, say_entry, say_error, say_help
 
 HOSTILE = "a\x1b[2Jbc\x9bd\u202ee\u2066f\rg\x7fh\u2028i\ud800"
 SHOWN = r"a\u001b[2Jbc\u009bd\u202ee\u2066f\u000dg\u007fh\u2028i\ud800"
@@ -66,6 +66,7 @@ def test_a_terminal_gets_lines_of_its_width_that_break_between_words(monkeypatch
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
     say_entry("PROBLEM  disk    ", f"{words} {path}", colour="red")
+    say_aside(words)
     say_error(f"{words} valid: {words}")
     say_help(f"key: one\n  load.x=1          {words}")
     lines = out.getvalue().splitlines()
