@@ -125,7 +125,7 @@ def _median_slope(x: np.ndarray, y: np.ndarray) -> float:
     """The median of the slopes of all pairs; of many points without making the pairs, whose number is the square.
 
     It is where Kendall's tau of x and y − slope · x changes its sign (Sen 1968), which is found by halving, each step
-    in n · log n.
+    in n · log n; of an even number of pairs it is the lower of the two in the middle.
     """
     from scipy import stats  # slow to import
 
