@@ -114,9 +114,16 @@ def warnings(found: Conformance, client: ClientConfig, info: TargetInfo) -> Iter
             "the server closes connections between two requests: every request opens one of its own, as part of its "
             "TTFP"
         )
+    if (unlisted := unlisted_model(client, info)) is not None:
+        yield unlisted
+
+
+def unlisted_model(client: ClientConfig, info: TargetInfo) -> str | None:
+    """That the server lists its models and the one that it is asked for is none of them; None otherwise."""
     models = listed_models(info.models)
-    if models and client.model not in models and not is_cut(info.models["data"]):
-        yield f"client.model={client.model} is not among the models that the server lists: {', '.join(models[:5])}"
+    if not models or client.model in models or is_cut(info.models["data"]):
+        return None
+    return f"client.model={client.model} is not among the models that the server lists: {', '.join(models[:5])}"
 
 
 def listed_models(models: Any) -> list[str]:

@@ -33,7 +33,16 @@ from omni_bench.records.hidden_key import without_key
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
-from omni_bench.run.conformance import NOT_REPEATABLE, OBEYED, WITHOUT_EFFECT, Conformance, Framing, describe, warnings
+from omni_bench.run.conformance import (
+    NOT_REPEATABLE,
+    OBEYED,
+    WITHOUT_EFFECT,
+    Conformance,
+    Framing,
+    describe,
+    unlisted_model,
+    warnings,
+)
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.probe import key_advice, key_of
 from omni_bench.targets.reference import injected_fault
@@ -92,7 +101,7 @@ async def _probe(
         watch = asyncio.create_task(_watch(target, stop, abort))
         try:
             asker = _Asker(client, prompt, session, job, abort, links)
-            first = await _first_answer(asker, target)
+            first = await _first_answer(asker, target, info)
             framing = framings[-1] if framings else None
             seed = await _seed(asker, first)
             found = describe(first.timeline, framing, seed)
@@ -186,7 +195,7 @@ class _Answer:
         return self.timeline.reply_text == other.timeline.reply_text and compare_pcm(one, another).equal
 
 
-async def _first_answer(asker: _Asker, target: Target) -> _Answer:
+async def _first_answer(asker: _Asker, target: Target, info: TargetInfo) -> _Answer:
     """An answer with a clean end, from the first or the second try. Raises ProtocolError, TargetError."""
     for number in range(2):
         answer = await asker.ask(number, asker.client.seed)
@@ -199,10 +208,11 @@ async def _first_answer(asker: _Asker, target: Target) -> _Answer:
             break
         if number == 0:
             await asyncio.sleep(RETRY_AFTER_S)
+    advice = (key_advice(answer.timeline.http_status, key_of(asker.client)), unlisted_model(asker.client, info))
+    said = without_key("; ".join(filter(None, (problem, *advice))), key_of(asker.client))
     raise ProtocolError(
         f"the server at {asker.job.url} cannot be measured with client={asker.client.kind}, so that nothing was timed: "
-        f"{without_key(problem, key_of(asker.client))}"
-        + (f"; {advice}" if (advice := key_advice(answer.timeline.http_status, key_of(asker.client))) else "")
+        f"{said}"
     )
 
 

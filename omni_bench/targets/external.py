@@ -43,8 +43,13 @@ class ExternalTarget:
             if time.monotonic() - started + POLL_S > self._config.startup_timeout_s:
                 where, within = f"target.url={self._config.url}", f"within {self._config.startup_timeout_s:g} s"
                 if answer.status is not None:
-                    raise TargetError(f"the server at {where} {answer.said} and was not ready {within} (GET {url})")
-                hint = "start the server, or correct target.url; omni-bench run target=reference launches one"
+                    hint = "target.health_path=PATH names another page that says so"
+                    said = f"{answer.said} and was not ready {within} (GET {url}; {hint})"
+                    raise TargetError(f"the server at {where} {said}")
+                hint = (
+                    "start the server, correct target.url, or wait longer for it (target.startup_timeout_s); "
+                    "omni-bench run target=reference launches one"
+                )
                 raise TargetError(f"no server answers at {where} {within} (GET {url}: {answer.problem}); {hint}")
             time.sleep(POLL_S)
         return TargetInfo(

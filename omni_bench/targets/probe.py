@@ -101,7 +101,7 @@ def key_advice(status: int | None, key: str | None) -> str:
     if status not in (401, 403):
         return ""
     if key:
-        return "it wants a key (other than the one that client.api_key_env names)"
+        return "it wants a key (other than the one that client.api_key_env names, or not as Authorization: Bearer)"
     return "it wants a key (name the variable that holds it: client.api_key_env=NAME)"
 
 

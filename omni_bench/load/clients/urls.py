@@ -16,7 +16,7 @@ def url_problem(url: str) -> str | None:
     except ValueError:
         valid = False
     if not valid or not url.isprintable() or " " in url:
-        return f"{shown}: not an http or https URL, such as http://127.0.0.1:8091{_with_brackets(url)}"
+        return f"{shown}: not an http or https URL, such as http://127.0.0.1:8091{_meant(url)}"
     if "@" in parts.netloc:
         return (
             f"{shown}: a user name or password in the URL would be stored with the run; put the key into an "
@@ -27,8 +27,10 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-def _with_brackets(url: str) -> str:
-    """The end of a message about an address of IPv6 that lacks its brackets, empty for any other."""
+def _meant(url: str) -> str:
+    """The end of a message about an address without scheme, or of IPv6 without its brackets, empty for any other."""
+    if re.fullmatch(r"(\[[0-9a-fA-F:]+]|[\w.-]+)(:\d{1,5})?(/[\w./-]*)?", url):
+        return f"; did you mean http://{url}?"
     scheme, _, rest = url.partition("://")
     address, slash, path = rest.partition("/")
     host, _, port = address.rpartition(":")
@@ -52,9 +54,12 @@ def is_on_this_machine(url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
+_API = re.compile(r"/v1(/audio/speech(/stream)?|/chat/completions)?\Z")
+
+
 def server_root(url: str) -> str:
-    """A server's address without a slash at its end; it may be given with or without ``/v1``."""
-    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+    """A server's address without a slash at its end; it may be given with ``/v1``, and with an endpoint behind that."""
+    return _API.sub("", url.rstrip("/")).rstrip("/")
 
 
 def speech_url(base_url: str) -> str:

@@ -67,6 +67,9 @@ def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
             return f"{override!r} is no KEY=VALUE; did you mean scenario={near[0]}?"
         listed = ", ".join(sorted(scenarios, key=natural))
         return f"{override!r} is no KEY=VALUE; a scenario is named by scenario=NAME{listed and f', one of {listed}'}"
+    if any(get_origin(one) in (list, dict) for one in _either(annotation_of(key)[0])):
+        rule = "texts with brackets, '=' or commas in it need single quotes"
+        return f"cannot read the override '{override}' ({message}): {key} takes {type_name(key)}; {rule}"
     meant = f"{key}={quoted(_bare(value).replace('${', chr(92) + '${'))}"
     try:
         OverridesParser.create().parse_override(meant)
@@ -115,6 +118,8 @@ def unknown_key(dotted: str) -> str:
     prefix, valid = valid_keys(dotted)
     first = dotted[len(prefix) + 1 if prefix else 0 :].split(".")[0]
     label = f"valid keys of {prefix}" if prefix else "valid top-level keys"
+    if not prefix and (meant := [f"{group}.{first}" for group in valid if first in valid_keys(group)[1]]):
+        return f"unknown key '{dotted}'; did you mean {' or '.join(meant)}?"
     return f"unknown key '{dotted}'{alternatives(first, valid, label)}"
 
 
@@ -122,7 +127,11 @@ def type_name(dotted: str) -> str | None:
     """What a key takes, in words (``list of integers``), or None for a key outside the schema."""
     if dotted == valid_keys(dotted)[0]:
         return "a group of keys"
-    annotation, _ = annotation_of(dotted)
+    annotation, below = annotation_of(dotted)
+    if below and get_origin(annotation) is dict:
+        annotation = get_args(annotation)[1]
+    elif dotted.endswith("]") and get_origin(annotation) is list:
+        annotation = get_args(annotation)[0]
     return None if annotation is None else _words(annotation)
 
 
@@ -137,6 +146,11 @@ def annotation_of(dotted: str) -> tuple[Any, str]:
     for part in prefix.split(".") if prefix else []:
         node = get_type_hints(node)[part]
     return get_type_hints(node)[leaf], below
+
+
+def _either(annotation: Any) -> tuple[Any, ...]:
+    """What a key may be: itself, or each of a union."""
+    return get_args(annotation) if get_origin(annotation) is Union else (annotation,)
 
 
 def _words(annotation: Any) -> str:
@@ -210,7 +224,7 @@ def _wrong_type(error: ValidationError, chain: list[BaseException]) -> str:
     wanted = type_name(dotted)
     # The override as typed is the clearest name for the bad value.
     typed = next((found.group(1) for link in chain if (found := _OVERRIDE.match(str(link)))), None)
-    what = typed or f"{dotted}: {_first_line(str(error))}"
+    what = (typed and typed.lstrip("+")) or f"{dotted}: {_first_line(str(error))}"
     return f"{what}: {dotted} takes {wanted}" if wanted else what
 
 

@@ -196,6 +196,12 @@ def test_right_samples_under_a_wrong_name_are_refused_with_the_switch_that_takes
         probe(serve((200, "audio/mpeg", (b"ID3" + bytes(4800),))), "client.content_types=[audio/mpeg]")
 
 
+def test_a_refused_model_is_told_with_those_that_the_server_lists(serve):
+    listed = {"data": [{"id": "Qwen/Qwen3-TTS"}, {"id": "b"}]}
+    with pytest.raises(ProtocolError, match=r"no; client.model=m is not among .* lists: Qwen/Qwen3-TTS, b"):
+        probe(serve(refusal(404)), models=listed)
+
+
 def test_events_that_are_passed_over_beside_audio_are_named(serve):
     def event(value):
         return b"data: " + json.dumps(value).encode() + b"\n\n"

@@ -8,7 +8,9 @@ from omni_bench.load.clients.urls import server_root, speech_url, url_problem
 
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", "http://h:1//v1"])
-def test_an_address_is_taken_with_or_without_v1(base):
+@pytest.mark.parametrize("endpoint", ["", "/audio/speech", "/audio/speech/stream/", "/chat/completions"])
+def test_an_address_is_taken_with_or_without_v1_and_an_endpoint(base, endpoint):
+    base = base.rstrip("/") + endpoint if base.rstrip("/").endswith("/v1") else base
     assert server_root(base) == "http://h:1"
     assert speech_url(base) == "http://h:1/v1/audio/speech"
 
@@ -60,8 +62,11 @@ def test_where_a_key_belongs_is_said():
         ("http://::1:8191", "http://[::1]:8191"),
         ("http://::1", "http://[::1]"),
         ("https://2001:db8::7:8000/v1", "https://[2001:db8::7]:8000/v1"),
+        ("localhost:8091", "http://localhost:8091"),
+        ("[::1]:8091/v1", "http://[::1]:8091/v1"),
         ("http://a:b:c", None),
+        ("me:secret@h:1", None),
     ],
 )
-def test_an_address_of_ipv6_without_brackets_gets_them(url, meant):
+def test_an_address_without_scheme_or_brackets_gets_them(url, meant):
     assert url_problem(url).partition("; did you mean ")[2] == (f"{meant}?" if meant else "")

@@ -20,7 +20,7 @@ CASES = [
     ("+zed.foo=1", "unknown key 'zed'; valid top-level keys"),
     ("load.kind.x=1", "load.kind"),
     ("load.concurrency=16", "load.concurrency=16: load.concurrency takes a list of integers, such as [1,4,16]"),
-    ("load.concurrency=[1,a]", "takes a list of integers"),
+    ("load.concurrency=[1,a]", "load.concurrency[1] takes an integer"),
     ("load.concurrency=null", "takes a list of integers"),
     ("load.requests_per_level=abc", "load.requests_per_level=abc: load.requests_per_level takes an integer"),
     ("reference.chunk_frames=1.5", "reference.chunk_frames takes an integer"),
@@ -59,7 +59,7 @@ def test_valid_keys_of_a_prefix():
 
 
 def test_types_in_words():
-    assert type_name("load.concurrency[1]") == "a list of integers, such as [1,4,16]"
+    assert type_name("load.concurrency[1]") == "an integer"
     assert type_name("client.seed") == "an integer, or null"
     assert type_name("client.extra_body") == "a mapping, such as {key: value}"
     assert type_name("load.nowhere") is None
