@@ -324,6 +324,28 @@ def test_ctrl_c_while_files_are_written_is_told_when_they_are(config, tmp_path, 
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_much_audio_is_checked_aloud_and_what_is_there_can_be_reported(
+    config, tmp_path, target, load, monkeypatch, capsys
+):
+    """Before the checks begin every request is on disk, and it is said how to go on; one Ctrl-C waits for their end."""
+    config.asr.kind = "none"
+    monkeypatch.setattr(orchestrate, "is_much", lambda _: True)
+    real, seen = orchestrate.measure_level, []
+
+    def measure_level(*some: Any, **named: Any) -> Any:
+        seen.append(len(lines(tmp_path / "run")))
+        press_ctrl_c()
+        return real(*some, **named)
+
+    monkeypatch.setattr(orchestrate, "measure_level", measure_level)
+    with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
+        run(config, tmp_path / "run")
+    printed = capsys.readouterr().err
+    assert seen == [6] and f"omni-bench run --resume {tmp_path / 'run'}" in printed
+    assert f"omni-bench report {tmp_path / 'run'}; neither needs the server" in printed
+    assert printed.count("once more to stop at once") == 1
+
+
 def test_a_second_ctrl_c_takes_effect_at_once(config, tmp_path, target, load, judge, monkeypatch):
     monkeypatch.setattr(orchestrate, "write_run", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
     with pytest.raises(KeyboardInterrupt):
