@@ -134,6 +134,8 @@ def check_api_key(client: ClientConfig) -> None:
     """Raise ConfigError if the variable that ``client`` names holds no key that a header can carry."""
     if client.api_key_env is None:
         return
+    if not client.api_key_env.isidentifier():  # may be the key itself, which is not to be repeated
+        raise ConfigError("client.api_key_env takes the name of an environment variable, not the key itself")
     key = os.environ.get(client.api_key_env, "")
     if not key.isascii() or not key.isprintable() or not key.strip():
         raise ConfigError(

@@ -62,6 +62,8 @@ def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
     """An override that is not in Hydra's grammar: what was meant, if that can be told, and how to write it."""
     key, equals, value = override.partition("=")
     if not equals:
+        if "." in override and type_name(override) is not None:
+            return f"{override!r} has no value; valid: {override}=VALUE"
         near = difflib.get_close_matches(override, scenarios, n=1, cutoff=0.6)
         if near:
             return f"{override!r} is no KEY=VALUE; did you mean scenario={near[0]}?"

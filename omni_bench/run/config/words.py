@@ -94,7 +94,7 @@ def _union(annotation: Any) -> tuple[Any, ...]:
 
 
 def _no_sweep(word: str, key: str, value: str, annotation: Any, wants_text: bool) -> str:
-    if get_origin(annotation) is list:
+    if any(get_origin(one) is list for one in (annotation, *_union(annotation))):
         return f"{word}: a list has brackets: {key}=[{value}]"
     if wants_text:
         return f"{word}: a text with commas needs quotes, and these need some: {pasted(f'{key}={quoted(value)}')}"

@@ -494,3 +494,7 @@ def test_a_key_that_is_not_set_is_noticed_before_the_launch(config, tmp_path, ta
     with pytest.raises(ConfigError, match=r"client\.api_key_env=NO_SUCH_KEY: that environment variable is not set"):
         run(config, tmp_path / "run")
     assert target.started == 0
+    config.client = replace(config.client, api_key_env="sk-abc123")
+    with pytest.raises(ConfigError, match="not the key itself") as caught:
+        run(config, tmp_path / "again")
+    assert "sk-abc123" not in str(caught.value)

@@ -87,6 +87,8 @@ def test_what_is_a_sweep_is_none_of_a_multirun():
         (["run", "--scenario", "smoke"], "did you mean scenario=smoke?"),
         (["run", "--load.concurrency=[1]"], "did you mean load.concurrency=[1]?"),
         (["run", "concurrency=[4]"], "did you mean load.concurrency?"),
+        (["run", "target.devices=0,1"], "a list has brackets: target.devices=[0,1]"),
+        (["run", "client.model"], "'client.model' has no value; valid: client.model=VALUE"),
         (["run", "model=x"], "did you mean target.model or client.model or asr.model?"),
         (["run", "load.concurrency=[1,4"], "load.concurrency takes a list of integers"),
         (["run", "load.concurrency=[1.5]"], "load.concurrency[0] takes an integer"),
