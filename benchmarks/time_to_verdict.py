@@ -5,9 +5,10 @@ python -m benchmarks.time_to_verdict --studies 1    a try: 3 minutes
 python -m benchmarks.time_to_verdict --device       20 A/A studies and 10 of slow_8 on one CUDA card: at most 9 minutes
 
 On a CPU the studies are those of `omni-bench ab`: with a fresh server for each run and no early looks (before), and
-with servers that stay alive and early looks (after). On a card the levels of the runs are driven and judged by the same
-code, but without probe, report and files, as thirty studies would not fit otherwise; three servers stay alive for all.
-A study is then what `restart=never` makes it, without what differs from start to start.
+with servers that stay alive, measured level by level in turns, and early looks (after). On a card the levels of the
+runs are driven and judged by the same code, but without probe, report and files, as thirty studies would not fit
+otherwise; three servers stay alive for all. A study is then what `restart=never` makes it, without what differs from
+start to start.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from tabulate import tabulate
 
 from omni_bench.commands.cli import main as omni_bench
 from omni_bench.commands.compare import JSON_NAME
-from omni_bench.compare.ab.arms import rotated
-from omni_bench.compare.ab.order import AFTER, BEFORE, pair_order, random_start
+from omni_bench.compare.ab.order import AFTER, BEFORE, level_order, random_start
 from omni_bench.compare.stats.pairs import averaged_over_levels, log_ratio, points_effect
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, StudyPlan, Verdict, judge, overall
 from omni_bench.load.runner import run_level
 from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.records.config import RunConfig
+from omni_bench.records.plan import LevelPlan
 from omni_bench.run.config.compose import compose
 from omni_bench.run.measure import measure_level
-from omni_bench.run.prepare import prepare
+from omni_bench.run.prepare import Prepared, prepare
 from omni_bench.selftest.matrix import rate_interval
 from omni_bench.targets.base import Target
 from omni_bench.targets.create import create_target
@@ -229,11 +230,12 @@ def _run_card_study(
     wanted = plan.looks[0]
     prepared = prepare(config, folder, lambda text: None)
     while study.pairs < wanted:
-        figures = {}
-        for arm in pair_order(study.pairs + 1, start):
-            if not in_time():
-                return
-            figures[arm] = _figures(arms[arm], rotated(config, study.pairs + 1), prepared, folder / "spool")
+        figures: dict[str, dict[Any, dict[str, float | None]]] = {BEFORE: {}, AFTER: {}}
+        for number, level in enumerate(prepared.plans):
+            for arm in level_order(study.pairs + 1, number, start):
+                if not in_time():
+                    return
+                figures[arm][level.concurrency] = _figures(arms[arm], config, level, prepared, folder / "spool")
         levels = list(figures[BEFORE])
         for name in primary_metrics():
             effect = points_effect if METRICS[name].points else log_ratio
@@ -250,27 +252,24 @@ def _run_card_study(
     study.verdict, study.took_s = overall(study.primaries), time.monotonic() - begun
 
 
-def _figures(target: Target, config: RunConfig, prepared: Any, spool: Path) -> dict[Any, dict[str, float | None]]:
-    """The primaries of a run by level. Ends the benchmark if a request failed."""
-    found = {}
-    for plan in prepared.plans:
-        recording = run_level(
-            plan,
-            base_url=target.base_url,
-            client=config.client,
-            spool_dir=spool,
-            on_event=lambda event: None,
-            is_target_alive=target.is_alive,
-            workers=1,
-        )
-        if not all(one.ok for one in recording.timelines):
-            raise SystemExit(f"a request failed: {target.failure()}")
-        metrics = measure_level(recording, prepared.prompts).summary().metrics_json()
-        found[plan.concurrency] = {
-            name: (metrics.get(name) or {}).get(METRICS[name].headline) for name in primary_metrics()
-        }
-        shutil.rmtree(spool, ignore_errors=True)
-    return found
+def _figures(
+    target: Target, config: RunConfig, plan: LevelPlan, prepared: Prepared, spool: Path
+) -> dict[str, float | None]:
+    """The primaries of a level. Ends the benchmark if a request failed."""
+    recording = run_level(
+        plan,
+        base_url=target.base_url,
+        client=config.client,
+        spool_dir=spool,
+        on_event=lambda event: None,
+        is_target_alive=target.is_alive,
+        workers=1,
+    )
+    if not all(one.ok for one in recording.timelines):
+        raise SystemExit(f"a request failed: {target.failure()}")
+    metrics = measure_level(recording, prepared.prompts).summary().metrics_json()
+    shutil.rmtree(spool, ignore_errors=True)
+    return {name: (metrics.get(name) or {}).get(METRICS[name].headline) for name in primary_metrics()}
 
 
 def _card_report(

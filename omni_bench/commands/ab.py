@@ -25,15 +25,13 @@ from omni_bench.compare.document import to_document
 from omni_bench.compare.result import Advisory, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import FULL_PAIRS
 from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError, StoreError
-from omni_bench.records.config import RunConfig
 from omni_bench.run.config.compose import utc_folder_name
-from omni_bench.run.progress import PartOf
 from omni_bench.run.provenance import harness
-from omni_bench.targets.base import Target
+from omni_bench.run.turns import Ended, Part, Turns
 
 _NOT_ENDED = Ending(None, EXIT_INCONCLUSIVE, "it has not ended")
 DEFAULT_ROOT = Path("reports/runs/ab")
-HAVE_FILES = (RunState.DONE, RunState.INVALID)
+HAVE_FILES = (RunState.MEASURED, RunState.DONE, RunState.INVALID)
 ENVIRONMENTS = Path("reports/runs/environments")
 
 
@@ -62,7 +60,7 @@ def ab_command(
         else:
             folder, state = _new(words, out, recipe or Recipe(ENVIRONMENTS), say)
         with claimed(folder):
-            result = _go(folder, state, runner or real_run, say)
+            result = _go(folder, state, runner or real_runs, say)
     code = _finish(folder, state, result, say, as_json=as_json, for_pr=for_pr)
     if as_json:
         terminal.say_json(_document(folder, result))
@@ -86,13 +84,11 @@ def ab_from_arguments(parsed: argparse.Namespace) -> int:
     )
 
 
-def real_run(
-    config: RunConfig, folder: Path, command: Sequence[str], part_of: PartOf, target: Target | None = None
-) -> Mapping[str, Any]:
-    """One run by the orchestration, with its bars as part of the study's, without its summary."""
-    from omni_bench.run.orchestrate import run
+def real_runs(parts: Sequence[Part], turns: Turns) -> list[Ended]:
+    """Runs by the orchestration, with their bars as part of the study's, without their summaries."""
+    from omni_bench.run.orchestrate import run_in_turns
 
-    return run(config, folder, command, part_of=part_of, target=target).run
+    return run_in_turns(parts, turns)
 
 
 def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[str], None]) -> tuple[Path, StudyState]:
@@ -113,6 +109,7 @@ def _new(words: Sequence[str], out: str | None, recipe: Recipe, say: Callable[[s
         start=random_start(read.seed),
         arms=arms,
         restart=read.restart,
+        judging=read.judging,
     )
     check_restart(state)
     state.write(folder)
@@ -217,15 +214,18 @@ def report_study(folder: Path, *, as_json: bool = False) -> tuple[int, dict[str,
     folder = folder.absolute()
     with claimed(folder):
         state = StudyState.read(folder)
-        result = Study(folder, replace(state, ending=state.ending or _NOT_ENDED), real_run, terminal.say_aside).go()
+        result = Study(folder, replace(state, ending=state.ending or _NOT_ENDED), real_runs, terminal.say_aside).go()
     if result.comparison is None:
         raise ConfigError(f"{folder}: this study has no pair to compare; go on with it: {resume_command(folder)}")
-    return _finish(folder, state, result, terminal.say_aside, as_json=as_json, for_pr=False), _document(folder, result)
+    code = _finish(folder, state, result, terminal.say_aside, as_json=as_json, for_pr=False)
+    return code, _document(folder, result)
 
 
 def _document(folder: Path, result: StudyResult) -> dict[str, Any]:
     comparison = None if result.comparison is None else to_document(result.comparison)
-    return {"study": str(folder), "ending": asdict(result.ending), "comparison": comparison}
+    fallback = result.state.fallback
+    restart = {"asked": result.state.restart, "fallback": None if fallback is None else asdict(fallback)}
+    return {"study": str(folder), "ending": asdict(result.ending), "restart": restart, "comparison": comparison}
 
 
 def _finish(

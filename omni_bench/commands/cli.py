@@ -323,7 +323,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="before=, after=: a URL, git:REF (git:. is the working tree), a wheel, or a target; before.KEY=, "
         "after.KEY=: settings of one arm (target.*, reference.*, or command=); pairs=5, extend=8 or off, looks=on or "
-        "off, restart=run, pair or never, seed=; all else: settings of both, as for `run`",
+        "off, restart=run, pair or never, judging=in_place, seed=; all else: settings of both, as for `run`",
     )
     ab.add_argument(
         "--resume",

@@ -78,6 +78,10 @@ class Journal:
         ended = EndedLevel(**{name: getattr(recording, name) for name in names})
         self._lines.append({"level": plain(ended)})
 
+    def measured(self, took_s: float) -> None:
+        """All is measured, after so many seconds, and is to be judged by another process."""
+        self._lines.append({"measured_s": took_s})
+
     def close(self) -> None:
         """More than once is fine."""
         self._lines.close()
@@ -88,8 +92,9 @@ class Earlier:
     """What is there of a run that is gone on with; nothing for one that begins.
 
     ``timelines``: of measured requests and those sent alone, by id (``alone``: the ids of those); ``audio``: their
-    payload as received. ``server``: what was known of it; ``load_ended``: nothing is left to send. ``whole``: begun
-    levels of an open loop whose schedule was sent to its end.
+    payload as received. ``server``: what was known of it; ``load_ended``: nothing is left to send; ``measured_s``: how
+    long it took until then in one process, None if it did not. ``whole``: begun levels of an open loop whose schedule
+    was sent to its end.
     """
 
     run: Begun | None = None
@@ -98,6 +103,7 @@ class Earlier:
     audio: Mapping[str, Path] = field(default_factory=dict)
     server: Mapping[str, Any] | None = None
     load_ended: bool = False
+    measured_s: float | None = None
     alone: frozenset[str] = frozenset()
     whole: frozenset[Level] = frozenset()
 
@@ -182,14 +188,18 @@ class Earlier:
             measured_before=len(done),
         )
 
-    def check(self, prompts_sha256: str) -> None:
-        """Raise ConfigError unless this is the omni-bench, the machine and the data set that the run began with."""
+    def check(self, prompts_sha256: str, hardware: Mapping[str, Any] | None = None) -> None:
+        """Raise ConfigError unless this is the omni-bench, the machine and the data set that the run began with.
+
+        ``hardware``: of the machine; None: what this process sees.
+        """
         assert self.run is not None
+        cores = usable_cores() if hardware is None else hardware["cpu_cores"]
         now, then = harness(), self.run.harness
         here = {
             "omni-bench": (f"{now['version']} {now['commit'] or ''}", f"{then['version']} {then['commit'] or ''}"),
             "CPU": (cpu_model(), self.run.cpu),
-            "number of CPU cores": (usable_cores(), self.run.cores),
+            "number of CPU cores": (cores, self.run.cores),
             "prompts": (prompts_sha256[:12], self.run.prompts_sha256[:12]),
         }
         for what, (new, old) in here.items():
@@ -269,6 +279,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
         server=servers[-1] if servers else None,
         load_ended=any("load_ended" in line for line in lines),
         alone=frozenset(one.request_id for one in alone),
+        measured_s=next((line["measured_s"] for line in lines if "measured_s" in line), None),
     )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import shlex
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -45,12 +46,13 @@ from omni_bench.run.pinning import CorePinning
 from omni_bench.run.prepare import Prepared, check_room, check_target, prepare
 from omni_bench.run.probing import SETTLE_S
 from omni_bench.run.profiling import profile_plan, profiled, take_profile
-from omni_bench.run.progress import PartOf, RunProgress
+from omni_bench.run.progress import RunProgress
 from omni_bench.run.provenance import provenance
 from omni_bench.run.rate_search import probe_plans
 from omni_bench.run.server_facts import ServerFacts, target_facts
 from omni_bench.run.signal_checks import speaks
 from omni_bench.run.stored_results import request_record
+from omni_bench.run.turns import Ended, Measured, Part, Turns
 from omni_bench.run.write import EndedRun, write_run
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
@@ -72,7 +74,11 @@ class RunOutcome:
 
 @dataclass
 class _Session:
-    """What a run has come to so far."""
+    """What a run has come to so far.
+
+    ``started``: None for one that is made in parts. ``stored``: its whole load is on disk. ``spare``: cores that the
+    client leaves free. ``hardware``: of the machine that measured it; None: what this process sees.
+    """
 
     config: RunConfig
     command: tuple[str, ...]
@@ -80,7 +86,7 @@ class _Session:
     prepared: Prepared
     progress: RunProgress
     started_utc: datetime
-    started: float
+    started: float | None
     journal: Journal
     attempt: Path
     earlier: Earlier = field(default_factory=Earlier)
@@ -92,6 +98,8 @@ class _Session:
     stored: bool = False
     parity: ParityPhase | None = None
     server_facts: ServerFacts = field(default_factory=ServerFacts)
+    spare: tuple[int, ...] = ()
+    hardware: Mapping[str, Any] | None = None
 
     def on_event(self, event: LoadEvent) -> None:
         """Write a measured request down the moment it has finished, then show it."""
@@ -115,36 +123,157 @@ def run(
     command: Sequence[str] = (),
     *,
     quiet: bool = False,
-    part_of: PartOf | None = None,
     show: Callable[[dict[str, Any], RunFolder], None] = print_summary,
-    target: Target | None = None,
     keep_unanswered: bool = True,
 ) -> RunOutcome:
     """Do the whole run of a validated ``config`` into ``run_dir`` and ``show`` it: print the summary.
 
     ``command``: the command line, for the report. ``quiet``: neither progress nor summary (a run that is
-    part of something larger); with ``part_of`` its progress is shown, and no summary. ``target``: a server that
-    other runs use too (:class:`omni_bench.targets.kept.KeptTarget`); None: one of its own. ``keep_unanswered``:
-    whether a run whose target could not be started or reached leaves a report, or nothing but its log. A run that
-    ended but may not be trusted is no error: see :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the
-    run impossible and KeyboardInterrupt for Ctrl-C (its argument says where the finished requests are).
+    part of something larger). ``keep_unanswered``: whether a run whose target could not be started or reached leaves a
+    report, or nothing but its log. A run that ended but may not be trusted is no error: see
+    :attr:`RunOutcome.exit_code`. Raises OmniBenchError for what made the run impossible and KeyboardInterrupt for
+    Ctrl-C (its argument says where the finished requests are).
     """
-    started_utc, started = datetime.now(UTC), time.monotonic()
     console = Console(file=io.StringIO()) if quiet else None
-    resumable = not quiet and part_of is None  # what it is part of does a run that was cut short again
-    with RunFolder.create(run_dir) as folder, RunProgress(console, part_of) as progress:
-        prepared = prepare(config, run_dir, progress.say)
-        journal = Journal(folder)
-        session = _Session(
-            config, tuple(command), folder, prepared, progress, started_utc, started, journal, folder.next_attempt()
-        )
-        session.target = target
-        _note_begun(session)
-        journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
+    resumable = not quiet  # what it is part of does a run that was cut short again
+    with RunFolder.create(run_dir) as folder, RunProgress(console) as progress:
+        session = _new_session(config, folder, command, progress)
         document = _to_the_end(session, resumable=resumable, keep_unanswered=keep_unanswered)
     if resumable:
         show(document, folder)
     return RunOutcome(run_dir, document)
+
+
+def run_in_turns(parts: Sequence[Part], turns: Turns) -> list[Ended]:
+    """Whole runs at once, one level of each in turn: a drift of the machine falls on all of them alike.
+
+    Only one is under load at a time; all of their targets are up before the first level. Where one breaks, the others
+    end there, and what each has measured is on disk. Raises KeyboardInterrupt for Ctrl-C and what is no OmniBenchError.
+    """
+    sessions: list[_Session] = []
+    ended: list[tuple[Mapping[str, Any] | Measured, BaseException | None]] = []
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(RunFolder.create(part.folder)) for part in parts]
+        try:
+            for part, folder in zip(parts, folders, strict=True):
+                beside = sessions[0].progress if sessions else None
+                progress = stack.enter_context(RunProgress(part_of=part.part_of, beside=beside))
+                sessions.append(_new_session(part.config, folder, part.command, progress, part.target, part.spare))
+            with held_back_signals() as signals:
+                problems = _take_turns([_LoadPhase(session, signals) for session in sessions], turns)
+                for session, problem in zip(sessions, problems, strict=True):
+                    if any(earlier is not None for _, earlier in ended):
+                        problem = problem or _Stopped()
+                    with _time_of(session, sessions):
+                        later = problem is None and _can_be_judged_beside(session)
+                        ended.append(_measured(session, signals) if later else _finish(session, problem, signals))
+        finally:
+            for session, (how, _) in itertools.zip_longest(sessions, ended, fillvalue=(None, None)):
+                session.journal.close()
+                session.folder.end(keep_spool=isinstance(how, Measured))
+    for session, (_, problem) in zip(sessions, ended, strict=True):
+        if problem is not None and not isinstance(problem, (OmniBenchError, _Stopped)):
+            raise _with_place(problem, session)
+    return [
+        document if problem is None else problem if isinstance(problem, OmniBenchError) else None
+        for document, problem in ended
+    ]
+
+
+def _can_be_judged_beside(session: _Session) -> bool:
+    """Whether cores were left free for it, and the judge needs no more than those: not a card that is measured on."""
+    judge = session.prepared.judge
+    return (
+        bool(session.spare)
+        and (judge is None or judge.device == "cpu")
+        and not session.config.checks.speaker_similarity
+    )
+
+
+def _measured(session: _Session, signals: HeldBackSignals) -> tuple[Measured, BaseException | None]:
+    assert session.started is not None
+    session.journal.measured(time.monotonic() - session.started)
+    return Measured(session.folder.path), KeyboardInterrupt() if signals.received else None
+
+
+def judge_measured(run_dir: Path, hardware: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure, judge and write down a run that was only :class:`Measured`, as it would have been in place; run.json.
+
+    ``hardware``: of the machine that measured it. Raises as :func:`run` does; the run can then be judged again.
+    """
+    now = time.monotonic()
+    with _claimed(run_dir) as folder, RunProgress(Console(file=io.StringIO())) as progress:
+        earlier = read_earlier(folder)
+        started = None if earlier.measured_s is None else now - earlier.measured_s
+        with _reopened(folder, earlier, progress, started, hardware) as session:
+            if not session.stored:
+                raise StoreError(
+                    f"{folder.path} was not measured to its end, so that it cannot be judged; make it again"
+                )
+            return _to_the_end(session, resumable=True)
+
+
+class _Stopped(KeyboardInterrupt):
+    """A run that was stopped because one that it took turns with broke."""
+
+
+def _take_turns(loads: Sequence[_LoadPhase], turns: Turns) -> list[BaseException | None]:
+    """Every load phase to its end, or until one breaks; what went wrong with each."""
+    sessions = [load.session for load in loads]
+
+    def well() -> bool:
+        return all(load.problem is None for load in loads)
+
+    def step(load: _LoadPhase, do: Callable[[], bool]) -> bool:
+        with _time_of(load.session, sessions):
+            return well() and do()
+
+    goes_on = [step(load, load.begin) for load in loads]
+    turn = 0
+    while any(goes_on) and well():
+        for index in turns(turn):
+            goes_on[index] = goes_on[index] and step(loads[index], loads[index].next_level)
+        turn += 1
+    if not well():
+        for load in loads:
+            load.problem = load.problem or _Stopped()
+    for load in loads:
+        with _time_of(load.session, sessions):
+            load.end()
+    return [load.problem for load in loads]
+
+
+@contextlib.contextmanager
+def _time_of(session: _Session, sessions: Sequence[_Session]) -> Iterator[None]:
+    """What happens within is not counted into how long the other runs take."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        for other in sessions:
+            if other is not session and other.started is not None:
+                other.started += time.monotonic() - started
+
+
+def _new_session(
+    config: RunConfig,
+    folder: RunFolder,
+    command: Sequence[str],
+    progress: RunProgress,
+    target: Target | None = None,
+    spare: tuple[int, ...] = (),
+) -> _Session:
+    """Prepare a run, and write down that it has begun."""
+    started_utc, started = datetime.now(UTC), time.monotonic()
+    prepared = prepare(config, folder.path, progress.say)
+    journal = Journal(folder)
+    session = _Session(
+        config, tuple(command), folder, prepared, progress, started_utc, started, journal, folder.next_attempt()
+    )
+    session.target, session.spare = target, spare
+    _note_begun(session)
+    journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
+    return session
 
 
 def _note_begun(session: _Session) -> None:
@@ -163,6 +292,7 @@ def _note_begun(session: _Session) -> None:
                 prompts=session.prepared.prompts_facts,
                 judge=None,
                 with_gpus=False,
+                here=session.hardware,
             ),
             reasons=[invalid(Code.INTERRUPTED)],
         )
@@ -176,40 +306,53 @@ def resume(run_dir: Path, show: Callable[[dict[str, Any], RunFolder], None] = pr
     begun level of an open loop is measured anew. Raises ConfigError for a run that cannot be gone on with, and as
     :func:`run` does.
     """
-    started = time.monotonic()
     with _claimed(run_dir) as folder, RunProgress() as progress:
         earlier = read_earlier(folder)
-        first = earlier.run
-        assert first is not None
-        with _in_directory(first.directory):
-            prepared = prepare(first.config, folder.path, progress.say, sends=False)
-            earlier.check(prepared.prompts_facts["sha256"])
-            earlier = earlier.with_whole(_open_plans(prepared, first.config.load, earlier))
-            session = _Session(
-                config=first.config,
-                command=first.command,
-                folder=folder,
-                prepared=prepared,
-                progress=progress,
-                started_utc=datetime.fromisoformat(first.started_utc),
-                started=started,
-                journal=Journal(folder),
-                attempt=folder.next_attempt(),
-                earlier=earlier,
-            )
-            session.stored = _stored_load(session)
-            if not session.stored:
-                check_target(first.config, progress.say)
-                check_room(first.config, prepared.plans, prepared.prompts_facts["measured"], folder.path)
-            keep_finished(folder, earlier)
-            _note_begun(session)
-            folder.run_json.unlink(missing_ok=True)
-            session.finished = sum(one.ok for one in earlier.timelines.values() if earlier.is_kept(one))
+        with _reopened(folder, earlier, progress) as session:
             left = "; nothing is left to send, so that no server is started" if session.stored else ""
             progress.say(f"going on with {folder.path}: {session.finished} finished requests are kept{left}")
             document = _to_the_end(session, resumable=True)
     show(document, folder)
     return RunOutcome(folder.path, document)
+
+
+@contextlib.contextmanager
+def _reopened(
+    folder: RunFolder,
+    earlier: Earlier,
+    progress: RunProgress,
+    started: float | None = None,
+    hardware: Mapping[str, Any] | None = None,
+) -> Iterator[_Session]:
+    """The session of a run that is gone on with, within the directory that it began in."""
+    first = earlier.run
+    assert first is not None
+    with _in_directory(first.directory):
+        prepared = prepare(first.config, folder.path, progress.say, sends=False)
+        earlier.check(prepared.prompts_facts["sha256"], hardware)
+        earlier = earlier.with_whole(_open_plans(prepared, first.config.load, earlier))
+        session = _Session(
+            config=first.config,
+            command=first.command,
+            folder=folder,
+            prepared=prepared,
+            progress=progress,
+            started_utc=datetime.fromisoformat(first.started_utc),
+            started=started,
+            journal=Journal(folder),
+            attempt=folder.next_attempt(),
+            earlier=earlier,
+            hardware=hardware,
+        )
+        session.stored = _stored_load(session)
+        if not session.stored:
+            check_target(first.config, progress.say)
+            check_room(first.config, prepared.plans, prepared.prompts_facts["measured"], folder.path)
+        keep_finished(folder, earlier)
+        _note_begun(session)
+        folder.run_json.unlink(missing_ok=True)
+        session.finished = sum(one.ok for one in earlier.timelines.values() if earlier.is_kept(one))
+        yield session
 
 
 def _claimed(run_dir: Path) -> RunFolder:
@@ -233,7 +376,7 @@ def _to_the_end(session: _Session, *, resumable: bool, keep_unanswered: bool = T
         # An interrupt takes effect at once in the load phase and while judging; elsewhere
         # (the server stops, files are written) only a second one does.
         with held_back_signals() as signals:
-            problem = None if session.stored else _load_phase(session, signals)
+            (problem,) = [None] if session.stored else _take_turns([_LoadPhase(session, signals)], lambda turn: [0])
             unanswered = isinstance(problem, TargetError) and session.info is None and not keep_unanswered
             if unanswered:
                 raise problem
@@ -243,12 +386,7 @@ def _to_the_end(session: _Session, *, resumable: bool, keep_unanswered: bool = T
                     f"with them by {_resume_command(session)}, or report what is there by "
                     f"omni-bench report {shlex.quote(str(session.folder.path))}; neither needs the server"
                 )
-            tell = _telling(session, signals)
-            results = _results(session, problem, signals, tell)
-            document = _write_down(session, results, tell)
-            problem = results.problem
-            if problem is None and signals.received:
-                problem = KeyboardInterrupt()
+            document, problem = _finish(session, problem, signals)
         keep = keep and problem is not None
     except KeyboardInterrupt as interrupt:
         raise _with_place(interrupt, session, resumable=resumable) from None
@@ -262,51 +400,106 @@ def _to_the_end(session: _Session, *, resumable: bool, keep_unanswered: bool = T
     return document
 
 
-def _load_phase(session: _Session, signals: HeldBackSignals) -> BaseException | None:
-    """Launch the server, run every level, stop the server. Returns what went wrong first, None if nothing did."""
-    config = session.config
-    if config.output.profile:
-        config = profiled(config, session.folder.path)
-    target = session.target or create_target(config, session.folder.server_log)
-    pinning = CorePinning(session.config.target.cores)
-    problem: BaseException | None = None
-    try:
-        with signals.released():
-            kind, url = session.config.target.kind, session.config.target.url
-            session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
-            pinning.to_server()
-            session.info = target.start()
-            pinning.to_client()
-            session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
-            session.server_facts.before(
-                session.config, session.prepared.prompts, target, session.info, session.progress.say
-            )
-            facts = target_facts(config.target, session.info, session.server_facts)
-            session.earlier.check_server(facts)
-            session.journal.server(facts)
-            _note_begun(session)  # with what is known of the server now
-            session.progress.begin_load(session.prepared.plans)
-            session.parity = _parity_phase(session)
-            for plan in _plans(session, session.recordings, session.progress.say):
-                _run_one_level(session, plan, target)
-            session.server_facts.after(session.progress.say, resumed=session.earlier.run is not None)
-            _run_alone(session, target)
-            _profile(session, target, session.info)
-            facts = target_facts(config.target, session.info, session.server_facts)
-            session.journal.server(facts, load_ended=True)
-    except BaseException as error:
-        if isinstance(error, OmniBenchError) and session.info is not None:  # all is stopped and written down first
-            session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
-        problem = error
-    try:
+def _finish(
+    session: _Session, problem: BaseException | None, signals: HeldBackSignals
+) -> tuple[dict[str, Any], BaseException | None]:
+    """Measure, judge and write down what was recorded: run.json, and what went wrong first."""
+    tell = _telling(session, signals)
+    results = _results(session, problem, signals, tell)
+    document = _write_down(session, results, tell)
+    problem = results.problem
+    if problem is None and signals.received:
+        problem = KeyboardInterrupt()
+    return document, problem
+
+
+class _LoadPhase:
+    """Launch the server, run every level, stop the server: step by step, so that two can take turns.
+
+    Between two steps this process is on the cores where it was. ``problem``: what went wrong first, None if nothing
+    did; no step but :meth:`end` does anything after it.
+    """
+
+    def __init__(self, session: _Session, signals: HeldBackSignals):
+        config = session.config
+        if config.output.profile:
+            config = profiled(config, session.folder.path)
+        self.session, self._signals = session, signals
+        self._target = session.target or create_target(config, session.folder.server_log)
+        self._pinning = CorePinning(session.config.target.cores, session.spare)
+        self._plans: Iterator[LevelPlan] = iter(())
+        self.problem: BaseException | None = None
+
+    def begin(self) -> bool:
+        """Start the target and look at it; whether that went well."""
+        return self._step(self._begin)
+
+    def next_level(self) -> bool:
+        """Run the next level; False if there is none, or if it broke."""
+        return self._step(self._one_level)
+
+    def end(self) -> None:
+        """What comes after the levels, if all is well; then stop the target."""
+        self._step(self._after_levels)
         try:
-            session.progress.end()
+            try:
+                self.session.progress.end()
+            finally:
+                self._target.stop()
+        except Exception as error:
+            self.problem = self.problem or error
+
+    def _step(self, do: Callable[[], bool]) -> bool:
+        if self.problem is not None:
+            return False
+        session = self.session
+        try:
+            with self._signals.released():
+                self._pinning.to_client()
+                return do()
+        except BaseException as error:
+            if isinstance(error, OmniBenchError) and session.info is not None:  # all is stopped and written down first
+                session.progress.say(f"the run ends here: {str(error).splitlines()[0].removesuffix(':')}")
+            self.problem = error
+            return False
         finally:
-            pinning.end()
-            target.stop()
-    except Exception as error:
-        problem = problem or error
-    return problem
+            self._pinning.end()
+
+    def _begin(self) -> bool:
+        session, target = self.session, self._target
+        kind, url = session.config.target.kind, session.config.target.url
+        session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
+        self._pinning.to_server()
+        session.info = target.start()
+        self._pinning.to_client()
+        session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
+        session.server_facts.before(
+            session.config, session.prepared.prompts, target, session.info, session.progress.say
+        )
+        facts = target_facts(session.config.target, session.info, session.server_facts)
+        session.earlier.check_server(facts)
+        session.journal.server(facts)
+        _note_begun(session)  # with what is known of the server now
+        session.progress.begin_load(session.prepared.plans)
+        session.parity = _parity_phase(session)
+        self._plans = iter(_plans(session, session.recordings, session.progress.say))
+        return True
+
+    def _one_level(self) -> bool:
+        plan = next(self._plans, None)
+        if plan is not None:
+            _run_one_level(self.session, plan, self._target)
+        return plan is not None
+
+    def _after_levels(self) -> bool:
+        session = self.session
+        assert session.info is not None
+        session.server_facts.after(session.progress.say, resumed=session.earlier.run is not None)
+        _run_alone(session, self._target)
+        _profile(session, self._target, session.info)
+        facts = target_facts(session.config.target, session.info, session.server_facts)
+        session.journal.server(facts, load_ended=True)
+        return True
 
 
 def _open_plans(prepared: Prepared, load: LoadConfig, earlier: Earlier) -> Iterable[LevelPlan]:
@@ -538,7 +731,7 @@ def _write_down(session: _Session, results: _Results, tell: Tell) -> dict[str, A
                 tell=tell,
                 planned=tuple(configured_levels(session.config.load, session.prepared.plans)),
                 started_utc=session.started_utc,
-                duration_s=time.monotonic() - session.started if session.earlier.run is None else None,
+                duration_s=None if session.started is None else time.monotonic() - session.started,
                 provenance=provenance(
                     session.config,
                     command=session.command,
@@ -553,6 +746,7 @@ def _write_down(session: _Session, results: _Results, tell: Tell) -> dict[str, A
                     )
                     if judge is not None
                     else None,
+                    here=session.hardware,
                 ),
             )
         )

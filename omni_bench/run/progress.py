@@ -33,50 +33,61 @@ BRIEF_S = 3.0
 class PartOf:
     """Of which whole a run is one part. ``name``: "run 3/10, pair 2/5, before"; ``done``, ``total``: runs of it.
 
-    ``left``: in words how much time is left for all of it, empty if that is not known.
+    ``left``: in words how much time is left for all of it, empty if that is not known. ``who``: which one this is of
+    runs that take turns.
     """
 
     name: str
     done: int
     total: int
     left: Callable[[], str]
+    who: str = ""
 
 
 class RunProgress:
     """Levels, requests, judged clips and the time left. Use as ``with``; every method may be called any time.
 
-    ``part_of``: of which whole this run is a part; its bars go when it has ended.
+    ``part_of``: of which whole this run is a part; its bars go when it has ended. ``beside``: that of a run which takes
+    turns with this one, whose bars are then those of both: the whole's shows whose turn it is.
     """
 
-    def __init__(self, console: Console | None = None, part_of: PartOf | None = None):
+    def __init__(
+        self, console: Console | None = None, part_of: PartOf | None = None, beside: RunProgress | None = None
+    ):
         self._part_of = part_of
-        self._whole: TaskID | None = None
-        self.console = console or TerminalConsole(stderr=True)
+        self._beside = beside
+        self.console = beside.console if beside is not None else console or TerminalConsole(stderr=True)
         self._live = self.console.is_terminal and not self.console.is_dumb_terminal
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TextColumn("ETA"),
-            EtaColumn(compact=True),
-            console=self.console,
-            refresh_per_second=4,  # the load worker needs the processor more
-            disable=not self._live,
-            transient=part_of is not None,
+        self._shared = beside._shared if beside is not None else _Shared()
+        self._bars = (
+            beside._bars
+            if beside is not None
+            else Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeElapsedColumn(),
+                TextColumn("ETA"),
+                EtaColumn(compact=True),
+                console=self.console,
+                refresh_per_second=4,  # the load worker needs the processor more
+                disable=not self._live,
+                transient=part_of is not None,
+            )
         )
-        self._all: TaskID | None = None
         self._current: _Count | None = None
         self._after_warmup: tuple[str, int] | None = None
         self._levels = 0
         self._level = 0
 
     def __enter__(self) -> Self:
+        if self._beside is not None:
+            return self
         self._bars.start()
         if self._part_of is not None:
             part = self._part_of
-            self._whole = self._bars.add_task(part.name, total=part.total, completed=part.done, note=part.left())
+            self._shared.whole = self._bars.add_task(part.name, total=part.total, completed=part.done, note=part.left())
         return self
 
     def __exit__(
@@ -84,7 +95,8 @@ class RunProgress:
     ) -> None:
         with contextlib.suppress(OSError):
             self.end()
-        self._bars.stop()
+        if self._beside is None:
+            self._bars.stop()
 
     def say(self, text: str) -> None:
         """A text of one line, above the bars if there are any."""
@@ -95,21 +107,29 @@ class RunProgress:
         """The load phase begins; the overall bar counts warm-up too, as it takes time as well."""
         self._levels = len(plans)
         total = sum(len(plan.warmup) + len(plan.measured) for plan in plans)
-        if len(plans) > 1:
-            self._all = self._bars.add_task("all levels", total=total, note="")
+        shared = self._shared
+        if shared.all_levels is not None:
+            shared.requests += total
+            self._bars.update(shared.all_levels, total=shared.requests)
+        elif len(plans) > 1:
+            shared.requests = total
+            shared.all_levels = self._bars.add_task("all levels", total=total, note="")
 
     def begin_level(self, plan: LevelPlan) -> None:
         """The next level begins, with its warm-up."""
         self._level += 1
+        if self._part_of is not None and self._shared.whole is not None:
+            self._bars.update(self._shared.whole, description=self._part_of.name)
         of = f"/{self._levels}" if self._levels else ""  # a rate search does not know how many
-        where = f"level {self._level}{of}, {level_title(plan.concurrency)}"
+        who = f"{self._part_of.who}: " if self._live and self._part_of is not None and self._part_of.who else ""
+        where = f"{who}level {self._level}{of}, {level_title(plan.concurrency)}"
         self._begin(f"{where}: warm-up", len(plan.warmup))
         # WarmupDone comes after a warm-up of no requests too.
         self._after_warmup = (f"{where}: requests", len(plan.measured))
 
     def begin_alone(self, requests: int) -> None:
         """The levels are over; ``requests`` of them are sent once more, one after another, for the parity check."""
-        self._all = None  # the bar of all levels is full
+        self._shared.all_levels = None  # the bar of all levels is full
         self._begin("alone, for parity: requests", requests)
 
     def on_event(self, event: LoadEvent) -> None:
@@ -120,8 +140,8 @@ class RunProgress:
                 self._cancel()
                 return
             self._advance(failed=not event.timeline.ok)
-            if self._all is not None:
-                self._bars.advance(self._all)
+            if self._shared.all_levels is not None:
+                self._bars.advance(self._shared.all_levels)
         elif isinstance(event, WarmupDone) and self._after_warmup is not None:
             name, total = self._after_warmup
             self._begin(name, total)
@@ -178,8 +198,8 @@ class RunProgress:
         count.done += by
         count.failed += failed
         self._bars.update(count.task, advance=by, note=count.note())
-        if self._part_of is not None and self._whole is not None:
-            self._bars.update(self._whole, note=self._part_of.left())
+        if self._part_of is not None and self._shared.whole is not None:
+            self._bars.update(self._shared.whole, note=self._part_of.left())
         now = time.monotonic()
         if count.done >= count.total:
             count.ended = now
@@ -192,6 +212,15 @@ class RunProgress:
         if self._current is not None:
             self._current.cancelled += 1
             self._bars.update(self._current.task, note=self._current.note())
+
+
+@dataclass
+class _Shared:
+    """Bars of all runs that take turns: of the whole that they are part of, and of their levels."""
+
+    whole: TaskID | None = None
+    all_levels: TaskID | None = None
+    requests: int = 0
 
 
 class _Count:

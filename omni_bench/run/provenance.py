@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -52,10 +52,11 @@ def provenance(
     prompts: dict[str, Any],
     judge: dict[str, Any] | None,
     with_gpus: bool = True,
+    here: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """``provenance`` of run.json. The other arguments are its parts of the same name, as plain types.
 
-    ``with_gpus``: of :func:`hardware`.
+    ``with_gpus``: of :func:`hardware`; ``here``: what that says, None to look now.
     """
     return {
         "command": list(command),
@@ -64,7 +65,7 @@ def provenance(
         "config": asdict(config),
         "prompts": prompts,
         "judge": judge,
-        "hardware": hardware(with_gpus),
+        "hardware": hardware(with_gpus) if here is None else dict(here),
         "software": software(),
     }
 

@@ -52,6 +52,18 @@ def other_accelerator() -> str | None:
     return next((name for path, name in OTHER_ACCELERATORS.items() if Path(path).exists()), None)
 
 
+def free_gpu_bytes() -> dict[str, int | None] | None:
+    """UUID -> free memory of every GPU, None where the driver does not say; None without a working ``nvidia-smi``."""
+    rows = _query("--query-gpu=uuid,memory.free")
+    if rows is None:
+        return None
+    words = {row[0]: row[1].split() for row in rows if len(row) == 2}
+    return {
+        uuid: int(word[0]) * 2**20 if len(word) == 2 and word[0].isdecimal() and word[1] == "MiB" else None
+        for uuid, word in words.items()
+    }
+
+
 def gpu_processes() -> dict[int, str] | None:
     """Process id -> GPU of every process that computes on one; None without a working ``nvidia-smi``."""
     rows = _query("--query-compute-apps=pid,gpu_uuid")

@@ -70,6 +70,9 @@ class KeptServers:
             raise
         return True
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._targets
+
     def target(self, name: str) -> KeptTarget:
         """The one that runs under this name. Raises KeyError."""
         return self._targets[name]

@@ -37,7 +37,17 @@ LOG_ERROR_BYTES = 2**20
 """How far back the last error is looked for: a server says much after it, while it ends."""
 OUTPUT_BYTES = 65536
 _ERROR = re.compile(r"\b((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)|CUDA error): (.{1,300})")
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|bad_alloc|cannot allocate memory|not enough memory"
+    r"|less than desired GPU memory utilization|no available memory for the cache blocks",
+    re.IGNORECASE,
+)
+"""As PyTorch, CUDA, Python, C++, the operating system, vLLM and SGLang say it."""
 _CONSEQUENCES = ("EngineDeadError", "CancelledError", "ServerDisconnectedError", "BrokenPipeError")
+
+
+class OutOfMemory(TargetError):
+    """A server ended during start-up for lack of memory, of this machine or of a GPU."""
 
 
 class ServerProcess:
@@ -111,12 +121,15 @@ class ServerProcess:
     def wait_until_ready(self, unready: Callable[[], str | None], timeout_s: float) -> float:
         """Poll ``unready``, which says why the server is not ready, until it is None; seconds since the call.
 
-        Raises TargetError, with the end of the log, if the process dies or the deadline passes.
+        Raises TargetError, with the end of the log, if the process dies (:class:`OutOfMemory` if for lack of memory) or
+        the deadline passes.
         """
         started = time.monotonic()
         while True:
             if not self.is_alive():
-                raise TargetError(f"the server ended during start-up: {self.failure()}")
+                why = self.failure()  # it waits for the guardian, whose end tells of the signal
+                kind = OutOfMemory if self._ran_out_of_memory() else TargetError
+                raise kind(f"the server ended during start-up: {why}")
             if (why := unready()) is None:
                 return time.monotonic() - started
             if time.monotonic() - started > timeout_s:
@@ -195,6 +208,15 @@ class ServerProcess:
         with self.log_path.open("rb") as log:
             log.seek(max(self._log_start, self.log_path.stat().st_size - size))
             return log.read(size).decode("utf-8", "replace")
+
+    def _ran_out_of_memory(self) -> bool:
+        """Whether its log says so, or it was killed by SIGKILL, as by the operating system then."""
+        if self._process is not None and self._process.poll() == -signal.SIGKILL:
+            return True
+        try:
+            return bool(_OUT_OF_MEMORY.search(self._log_end(LOG_ERROR_BYTES)))
+        except OSError:
+            return False
 
     def _last_error(self) -> list[str]:
         """The last line that names an exception, other than one that follows from another."""

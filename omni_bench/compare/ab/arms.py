@@ -12,7 +12,7 @@ from omni_bench.compare.ab.sources import Source, find_source
 from omni_bench.compare.ab.words import ArmWords, StudyWords, quoted
 from omni_bench.errors import ConfigError
 from omni_bench.load.closed_plan import measured_requests
-from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, REMOVED_KEYS, RunConfig
+from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, REMOVED_KEYS, RunConfig
 from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 
@@ -111,8 +111,24 @@ def same_server(before: StudyArm, after: StudyArm) -> bool:
 
 def rotated(config: RunConfig, pair: int) -> RunConfig:
     """The configuration of a run of pair ``pair`` (from 1): each pair begins with the next level."""
-    levels = len(config.load.concurrency) if config.load.kind == "closed_loop" else len(config.load.rate_hz) or 1
-    return replace(config, load=replace(config.load, rotate_levels=(config.load.rotate_levels + pair - 1) % levels))
+    first = (config.load.rotate_levels + pair - 1) % (_levels(config) or 1)
+    return replace(config, load=replace(config.load, rotate_levels=first))
+
+
+def level_in_turn(config: RunConfig, turn: int) -> int:
+    """The number (from 0, as configured) of the level that a run measures in ``turn`` (from 0).
+
+    Where the levels are not known before, as of a rate search, they are counted as they come.
+    """
+    levels = _levels(config)
+    return turn if levels is None else (turn + config.load.rotate_levels) % levels
+
+
+def _levels(config: RunConfig) -> int | None:
+    """How many levels a run has; None if each depends on those before."""
+    if config.load.kind == RATE_SEARCH:
+        return None
+    return len(config.load.concurrency if config.load.kind == CLOSED_LOOP else config.load.rate_hz) or None
 
 
 def _overrides(shared: Sequence[str], words: ArmWords, source: Source | None, python: str | None) -> tuple[str, ...]:

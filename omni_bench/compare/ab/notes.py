@@ -29,7 +29,7 @@ def opening(state: StudyState, pace: Pace) -> list[str]:
     lines = [f"{pairs}{until}{advisory}; ABBA from {state.start} (seed={state.seed})"]
     lines.append(_estimate(state, pace))
     lines += [f"{arm.name:>6}: {arm.title}" for arm in state.arms]
-    notes = (_kept(state), _no_fresh_server(state.arms), _same(state.arms), *few_for_a_tail(state))
+    notes = (_kept(state), _fell_back(state), _no_fresh_server(state.arms), _same(state.arms), *few_for_a_tail(state))
     return lines + [note for note in notes if note]
 
 
@@ -73,7 +73,8 @@ def study_notes(state: StudyState) -> tuple[str, ...]:
     """How the runs were made, and what is unusual about them."""
     notes = [
         f"Interleaved ABBA from {state.start} (seed={state.seed}){_servers(state)}.",
-        *(note for note in (_kept(state), _no_fresh_server(state.arms), _same(state.arms)) if note),
+        *(note for note in (_kept(state), _fell_back(state), _no_fresh_server(state.arms), _same(state.arms)) if note),
+        *_judged(state),
     ]
     for record in state.records:
         if record.state in (RunState.INVALID, RunState.FAILED):
@@ -99,21 +100,55 @@ def stopped_text(state: StudyState, pairs: int, broken: bool) -> str:
 
 
 def _servers(state: StudyState) -> str:
-    fresh = state.restart is Restart.RUN and all(arm.fresh for arm in state.arms)
+    fresh = not _ran_kept(state) and all(arm.fresh for arm in state.arms)
     return ", a fresh server for every run" if fresh else ""
 
 
+def _ran_kept(state: StudyState) -> bool:
+    """Whether servers are kept alive, or were before that proved impossible."""
+    return state.kept or any(record.in_turns for record in state.records)
+
+
 def _kept(state: StudyState) -> str | None:
-    """What restart=pair and restart=never leave out."""
-    if state.restart is Restart.RUN:
+    """How restart=pair and restart=never measure, and what they leave out."""
+    if not _ran_kept(state):
         return None
-    often = "each pair of runs" if state.restart is Restart.PAIR else "all runs (and again after each interruption)"
-    starts = "" if state.restart is Restart.PAIR else "how much one start differs from the next, "
+    pair = state.restart is Restart.PAIR
+    often = "each pair of runs" if pair else "all runs (and again after each interruption)"
+    starts = "" if pair else "how much one start differs from the next, "
     return (
         f"restart={state.restart}: the servers were started once for {often} and stayed alive side by side, with one "
-        f"of them under load at a time. Not covered by the intervals: {starts}what a server keeps from run to run "
-        "(warmth, caches, memory that leaks), and the memory and cores that its idle neighbour takes."
+        "of them under load at a time. The levels of a pair alternated between them, so that a drift of the machine "
+        f"falls on both alike. Not covered by the intervals: {starts}what a server keeps from level to level and from "
+        "run to run (warmth, caches, memory that leaks), and the memory and cores that its idle neighbour takes."
     )
+
+
+def _fell_back(state: StudyState) -> str | None:
+    found = state.fallback
+    if found is None:
+        return None
+    since = "every run" if not _ran_kept(state) else f"every run from run {found.run} on"
+    return (
+        f"restart={state.restart} was not possible ({found.code}): {found.text}. As with restart=run, {since} had the "
+        "machine alone, with a fresh server."
+    )
+
+
+def _judged(state: StudyState) -> list[str]:
+    """Where the runs were judged, if they were."""
+    beside = [
+        one for one in state.records if one.judged_on is not None and one.state in (RunState.DONE, RunState.INVALID)
+    ]
+    if not beside:
+        judge = state.arms[0].config.asr.kind
+        return [] if judge == "none" else ["Each run was judged in place, while nothing was measured."]
+    cores = max(one.judged_on or 0 for one in beside)
+    return [
+        f"{len(beside)} runs were judged beside later ones, at the lowest priority on {cores} core{'s' * (cores > 1)} "
+        "that neither the servers nor the client had (judging=in_place does it between them). Not excluded: what that "
+        "takes of the machine's memory bandwidth, caches and clock."
+    ]
 
 
 def _no_fresh_server(arms: tuple[StudyArm, StudyArm]) -> str | None:

@@ -1,10 +1,10 @@
-"""In which order the runs of a study go, and which is next. Pure: what was run comes as records."""
+"""In which order the runs of a study and their levels go, and which is next. Pure: what was run comes as records."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 BEFORE, AFTER = "before", "after"
@@ -15,11 +15,13 @@ MAX_ATTEMPTS = 2
 class RunState(StrEnum):
     """How a run of a study stands.
 
-    ``RUNNING`` until it has been assessed; ``DONE`` and ``INVALID`` left a run.json, ``FAILED`` came to no end
-    (the server died), ``INTERRUPTED`` was cut short from outside and counts for nothing.
+    ``RUNNING`` until it has been assessed, or ``MEASURED`` if it is still to be judged; ``DONE`` and ``INVALID`` left a
+    run.json, ``FAILED`` came to no end (the server died), ``INTERRUPTED`` was cut short from outside and counts for
+    nothing.
     """
 
     RUNNING = "running"
+    MEASURED = "measured"
     DONE = "done"
     INVALID = "invalid"
     FAILED = "failed"
@@ -31,7 +33,9 @@ class RunRecord:
     """One run. ``number``: over all runs of the study, from 1, as they were started; ``pair``: from 1.
 
     ``folder``: its name within runs/. ``reasons``: for people, why it is invalid or failed. ``content``: it is invalid
-    for what the server said or did, not for the client that measured it.
+    for what the server said or did, not for the client that measured it. ``in_turns``: its levels were measured in
+    turns with those of the pair's other run. ``judged_on``: cores on which it was judged beside the next run; None: it
+    was judged in place.
     """
 
     number: int
@@ -43,15 +47,17 @@ class RunRecord:
     started_utc: str
     reasons: tuple[str, ...] = ()
     content: bool = False
+    in_turns: bool = False
+    judged_on: int | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """The run that goes next."""
+    """What goes next: runs of one pair, ``arms`` in their order, of which the first can be made alone."""
 
     pair: int
     attempt: int
-    arm: str
+    arms: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,15 @@ def pair_order(pair: int, start: str) -> tuple[str, str]:
     return (start, other) if pair % 2 == 1 else (other, start)
 
 
+def level_order(pair: int, level: int, start: str) -> tuple[str, str]:
+    """The arms in the order in which they measure ``level`` (from 0, as configured) where those of a pair alternate.
+
+    It turns from level to level, and at each level from pair to pair as AB BA BA AB, whichever level a pair begins
+    with: what drifts falls on both arms alike in each pair and at each level.
+    """
+    return pair_order(level + pair // 2 + 1, start)
+
+
 def attempt_runs(records: Sequence[RunRecord], pair: int, attempt: int) -> dict[str, RunRecord]:
     """The runs of one attempt at a pair by arm, without interrupted ones."""
     return {
@@ -85,7 +100,7 @@ def attempt_runs(records: Sequence[RunRecord], pair: int, attempt: int) -> dict[
 
 
 def next_step(records: Sequence[RunRecord], pairs: int, start: str) -> Step | Broken | None:
-    """The run that goes next towards ``pairs`` pairs, None if all are there.
+    """What goes next towards ``pairs`` pairs, None if all are there.
 
     A pair with an invalid run is completed and then repeated once, one with a failed run is repeated at once.
     Raises ValueError while a run is still recorded as running.
@@ -98,12 +113,25 @@ def next_step(records: Sequence[RunRecord], pairs: int, start: str) -> Step | Br
                 raise ValueError(f"a run of pair {pair} is still recorded as running")
             missing = [arm for arm in pair_order(pair, start) if arm not in runs]
             if missing and RunState.FAILED not in states:
-                return Step(pair, attempt, missing[0])
+                return Step(pair, attempt, tuple(missing))
             if states == {RunState.DONE}:
                 break
         else:
             return Broken(pair)
     return None
+
+
+def if_valid(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The records as they will be if all runs that are still to be judged are valid."""
+    return [replace(one, state=RunState.DONE) if one.state is RunState.MEASURED else one for one in records]
+
+
+def is_half(records: Sequence[RunRecord]) -> bool:
+    """Whether the last pair has one run and waits for the other."""
+    if not records:
+        return False
+    runs = attempt_runs(records, records[-1].pair, records[-1].attempt)
+    return len(runs) == 1 and all(one.state is not RunState.FAILED for one in runs.values())
 
 
 def good_pairs(records: Sequence[RunRecord]) -> list[tuple[RunRecord, RunRecord]]:

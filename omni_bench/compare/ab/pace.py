@@ -26,12 +26,13 @@ class Pace:
         if run_s is not None:
             self._known_s.append(run_s)
 
-    def left_s(self, runs: int, elapsed_s: float = 0.0) -> float | None:
-        """What ``runs`` runs still take, the first of them ``elapsed_s`` old; None if unknown."""
+    def left_s(self, runs: int, elapsed_s: float = 0.0, at_once: int = 1) -> float | None:
+        """What ``runs`` runs still take, the first ``at_once`` of them begun ``elapsed_s`` ago; None if unknown."""
         run_s = statistics.fmean(self._known_s) if self._known_s else self._guess_s
         if run_s is None or not runs:
             return None
-        return max(run_s - elapsed_s, 0.0) + (runs - 1) * run_s
+        at_once = min(at_once, runs)
+        return max(at_once * run_s - elapsed_s, 0.0) + (runs - at_once) * run_s
 
 
 def earlier_run_s(config: RunConfig) -> float | None:

@@ -13,14 +13,15 @@ from typing import Any
 
 from omni_bench.compare.ab.arms import StudyArm
 from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
-from omni_bench.compare.ab.words import Restart
+from omni_bench.compare.ab.words import Judging, Restart
 from omni_bench.compare.load import STUDY_NAME
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
+from omni_bench.targets.room import RoomCode
 
-STATE_NAME, RUNS, SERVERS = STUDY_NAME, "runs", "servers"
-SCHEMA_VERSION = "1.2"
+STATE_NAME, RUNS, SERVERS, JUDGING_LOG = STUDY_NAME, "runs", "servers", "judging.log"
+SCHEMA_VERSION = "1.3"
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,25 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class Fallback:
+    """Why servers that were to be kept alive side by side are not, from run number ``run`` on.
+
+    ``code``: a :class:`omni_bench.targets.room.RoomCode`, which decides; ``text``: for people.
+    """
+
+    code: RoomCode
+    text: str
+    run: int
+
+
+@dataclass(frozen=True)
 class StudyState:
     """The whole of ab.json.
 
     ``start``: the arm that begins, drawn by ``seed``. ``harness``: version and commit of omni-bench. ``resumed``:
     numbers of the runs before which the study was resumed. ``extended_from``: how many pairs it had each time when
-    somebody asked for more. ``restart``: when servers are started anew. ``ending``: None until it has ended.
+    somebody asked for more. ``restart``: when servers are to be started anew; ``fallback``: why each run has a server
+    of its own instead, None if it does not. ``judging``: where runs are judged. ``ending``: None until it has ended.
     """
 
     command: tuple[str, ...]
@@ -53,6 +67,13 @@ class StudyState:
     extended_from: tuple[int, ...] = ()
     ending: Ending | None = None
     restart: Restart = Restart.RUN
+    fallback: Fallback | None = None
+    judging: Judging = Judging.BESIDE
+
+    @property
+    def kept(self) -> bool:
+        """Whether the servers are kept alive side by side, and the levels of a pair alternate."""
+        return self.restart is not Restart.RUN and self.fallback is None
 
     def arm(self, name: str) -> StudyArm:
         """The arm of this name."""
@@ -99,6 +120,8 @@ class StudyState:
                 extended_from=tuple(document.get("extended_from", ())),
                 ending=Ending(**document["ending"]) if document["ending"] else None,
                 restart=Restart(document.get("restart", Restart.RUN)),
+                fallback=_fallback(document.get("fallback")),
+                judging=Judging(document.get("judging", Judging.IN_PLACE)),
             )
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
@@ -120,6 +143,10 @@ def check_restart(state: StudyState) -> None:
         )
     if any(config.output.profile for config in configs):
         raise ConfigError(f"{word}: output.profile=true needs a server of its own for each run (restart=run)")
+
+
+def _fallback(data: Mapping[str, Any] | None) -> Fallback | None:
+    return None if data is None else Fallback(**{**data, "code": RoomCode(data["code"])})
 
 
 def _record(data: Mapping[str, Any]) -> RunRecord:

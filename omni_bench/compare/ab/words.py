@@ -29,6 +29,13 @@ class Restart(StrEnum):
     NEVER = "never"
 
 
+class Judging(StrEnum):
+    """Where runs are judged: beside the next one, if there are cores to spare, or each in its place."""
+
+    BESIDE = "beside"
+    IN_PLACE = "in_place"
+
+
 @dataclass(frozen=True)
 class ArmWords:
     """One arm as it was typed. ``source``: a git ref or wheel to make an environment from, None for this one.
@@ -51,6 +58,7 @@ class StudyWords:
     plan: StudyPlan
     seed: int
     restart: Restart = Restart.RUN
+    judging: Judging = Judging.BESIDE
 
 
 def read_words(words: Sequence[str]) -> StudyWords:
@@ -63,7 +71,7 @@ def read_words(words: Sequence[str]) -> StudyWords:
         arm, dot, rest = key.partition(".")
         if arm in ARMS and equals and (rest or not dot):
             of_arms[arm].append((rest, value))
-        elif key in ("pairs", "seed", "extend", "looks", "restart") and equals:
+        elif key in ("pairs", "seed", "extend", "looks", "restart", "judging") and equals:
             settings[key] = value
         elif key == "output.root":
             raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
@@ -83,7 +91,9 @@ def read_words(words: Sequence[str]) -> StudyWords:
     arms = tuple(_arm(name, of_arms[name]) for name in ARMS)
     restart = settings.get("restart", Restart.RUN)
     choice("restart", restart, tuple(Restart))
-    return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed, Restart(restart))
+    judging = settings.get("judging", Judging.BESIDE)
+    choice("judging", judging, tuple(Judging))
+    return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed, Restart(restart), Judging(judging))
 
 
 def more_pairs(words: Sequence[str]) -> int | None:

@@ -25,7 +25,7 @@ def runner(tmp_path, monkeypatch):
 
     def put(**arguments):
         one = FakeRunner(factory, **arguments)
-        monkeypatch.setattr(ab, "real_run", one)
+        monkeypatch.setattr(ab, "real_runs", one)
         return one
 
     return put

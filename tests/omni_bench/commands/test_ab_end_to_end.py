@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import subprocess
@@ -57,6 +58,44 @@ def test_a_killed_study_goes_on(tmp_path, capsys):
     assert json.loads((study / "compare.json").read_text())["pairs"] == 1
     target = json.loads((study / "runs" / "01-before" / "run.json").read_text())["provenance"]["target"]
     assert target["kind"] == "command" and get(target["url"] + "/health", 1.0).status is None
+
+
+@pytest.mark.slow
+def test_servers_that_are_kept_alive_are_measured_level_by_level_in_turns(tmp_path, capsys):
+    """kill -9 while the second run has its first level, and on."""
+    study = tmp_path / "study"
+    command = f"{{python}} {shlex.quote(FAKE_SERVER)} {{port}}"
+    arms = [f"before.command={command} 0.05", f"after.command={command} 0.1"]
+    words = [*arms, "pairs=1", "seed=1", "restart=never", *LOAD, "load.concurrency=[1,2]", "--out", str(study)]
+    process = subprocess.Popen(module_command("omni_bench", "ab", *words), env=child_env(), stderr=subprocess.DEVNULL)
+    while not list(study.glob("runs/02-*/requests.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert main(["ab", "--resume", str(study), "--json"]) == 2, "one pair is advisory"
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["restart"] == {"asked": "never", "fallback": None} and printed["comparison"]["pairs"] == 1
+    records = json.loads((study / "ab.json").read_text())["records"]
+    assert [(record["state"], record["in_turns"]) for record in records] == [
+        *[("interrupted", True)] * 2,
+        *[("done", True)] * 2,
+    ]
+    started = []
+    for record in records[2:]:
+        for line in (study / "runs" / record["folder"] / "requests.jsonl").read_text().splitlines():
+            request = json.loads(line)
+            started.append((request["started_ns"], record["arm"], request["concurrency"]))
+    first, other = (record["arm"] for record in records[2:])
+    assert [key for key, _ in itertools.groupby(sorted(started), key=lambda one: one[1:])] == [
+        (first, 1),
+        (other, 1),
+        (other, 2),
+        (first, 2),
+    ]
+    runs = [json.loads((study / "runs" / record["folder"] / "run.json").read_text()) for record in records[2:]]
+    for url in {run["provenance"]["target"]["url"] for run in runs}:
+        assert get(url + "/health", 1.0).status is None, "nothing is left behind"
 
 
 @pytest.mark.slow

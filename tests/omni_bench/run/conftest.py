@@ -109,6 +109,7 @@ class FakeLoad:
         self.spoil: dict[str, str | bytes] = {}
         self.after: dict[str, Callable[[], Any]] = {}
         self.levels: list[int] = []
+        self.urls: list[str] = []
         self.target_died = False
         self.lag = LoopLag(0.1, 0.2, 0.3, 100)
 
@@ -127,6 +128,7 @@ class FakeLoad:
         reuse: bool = True,
     ) -> LevelRecording:
         self.levels.append(plan.concurrency)
+        self.urls.append(base_url)
         spool_dir.mkdir(parents=True, exist_ok=True)
         audio: dict[str, Path] = {}
         warmup = tuple(self._one(planned, plan, spool_dir, on_event, audio) for planned in plan.warmup)

@@ -7,18 +7,18 @@ import os
 import pytest
 
 from omni_bench.errors import ConfigError
-from omni_bench.records.config import TargetConfig
+from omni_bench.records.config import LoadConfig, RunConfig, TargetConfig
 from omni_bench.report.markdown import _pinned
 from omni_bench.run.config.validate_target import validate_target
-from omni_bench.run.pinning import CorePinning
+from omni_bench.run.pinning import CorePinning, spare_cores
 
 
-def moves(monkeypatch, usable, server_cores):
+def moves(monkeypatch, usable, server_cores, spare=()):
     """Where the process was while the server, then the client started, and at the end."""
     seen = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: usable, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: seen.append(list(cores)), raising=False)
-    pinning = CorePinning(server_cores)
+    pinning = CorePinning(server_cores, spare)
     pinning.to_server()
     pinning.to_client()
     pinning.end()
@@ -33,6 +33,35 @@ def test_the_server_has_the_last_cores_and_the_client_the_others(monkeypatch):
 @pytest.mark.parametrize(("usable", "server_cores"), [({0}, 1), ({0, 1}, 2), ({0, 1}, 0), ({0, 1}, 5)])
 def test_nothing_is_pinned_where_the_client_would_have_no_core_or_nobody_asks(monkeypatch, usable, server_cores):
     assert moves(monkeypatch, usable, server_cores) == []
+
+
+def of(cores=2, kind="command", **load):
+    defaults = {"kind": "closed_loop", "concurrency": [1, 64]}
+    return RunConfig(target=TargetConfig(kind=kind, cores=cores), load=LoadConfig(**{**defaults, **load}))
+
+
+@pytest.mark.parametrize(
+    ("usable", "configs", "spare"),
+    [
+        (8, [of(), of()], (3, 4, 5)),
+        (8, [of(), of(3)], (3, 4)),
+        (16, [of(concurrency=[256])], (8, 9, 10, 11, 12, 13)),
+        (16, [of(kind="reference", workers=2)], (4, 5, 6, 7, 8, 9, 10, 11, 12, 13)),
+        (6, [of()], (3,)),
+        (5, [of()], ()),
+        (2, [of(1), of(1)], ()),
+        (64, [of(), of(0)], ()),
+        (64, [of(kind="external")], ()),
+        (64, [of(engine="ray")], ()),
+    ],
+)
+def test_cores_to_spare_are_those_that_nobody_is_given(usable, configs, spare, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(usable)), raising=False)
+    assert spare_cores(configs) == spare
+
+
+def test_the_client_leaves_them_alone(monkeypatch):
+    assert moves(monkeypatch, set(range(6)), 2, (3,)) == [[4, 5], [0, 1, 2], [0, 1, 2, 3, 4, 5]]
 
 
 def test_an_operating_system_that_pins_nothing_is_left_alone(monkeypatch):

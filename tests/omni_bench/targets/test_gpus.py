@@ -10,7 +10,7 @@ from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets import command as command_module
 from omni_bench.targets import gpus, preflight
 from omni_bench.targets.create import TARGETS
-from omni_bench.targets.gpus import Gpu, gpu_processes, left_behind, visible_gpus
+from omni_bench.targets.gpus import Gpu, free_gpu_bytes, gpu_processes, left_behind, visible_gpus
 from omni_bench.targets.named_servers import VLLM_OMNI as TARGET
 
 CARDS = "0, GPU-aaaa, NVIDIA H100 80GB HBM3\\n1, GPU-bbbb, NVIDIA H100 80GB HBM3\\n"
@@ -60,6 +60,13 @@ def test_no_nvidia_smi_is_not_no_gpu(tmp_path, monkeypatch):
 def test_a_driver_that_does_not_answer(smi):
     smi(code=9)
     assert visible_gpus({}) is None and gpu_processes() is None
+
+
+def test_free_memory_of_the_gpus(smi):
+    smi(cards="GPU-aaaa, 81079 MiB\\nGPU-bbbb, [N/A]\\n")
+    assert free_gpu_bytes() == {"GPU-aaaa": 81079 * 2**20, "GPU-bbbb": None}
+    smi(code=9)
+    assert free_gpu_bytes() is None
 
 
 def test_processes_on_the_gpus(smi):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omni_bench.compare.ab import arms as arms_module
-from omni_bench.compare.ab.arms import StudyArm, resolve_arms, rotated, same_server
+from omni_bench.compare.ab.arms import StudyArm, level_in_turn, resolve_arms, rotated, same_server
 from omni_bench.compare.ab.notes import opening, study_notes
 from omni_bench.compare.ab.order import RunRecord, RunState
 from omni_bench.compare.ab.pace import Pace
@@ -134,6 +134,9 @@ def test_an_arm_survives_json():
 def test_levels_rotate_from_where_the_user_put_them():
     config = compose(["scenario=smoke", "load.concurrency=[1,2,4]", "load.rotate_levels=1"])
     assert [rotated(config, pair).load.rotate_levels for pair in (1, 2, 3, 4)] == [1, 2, 0, 1]
+    assert [level_in_turn(rotated(config, 2), turn) for turn in (0, 1, 2)] == [2, 0, 1]
+    search = replace(config, load=replace(config.load, kind="rate_search", rate_hz=[1.0], rotate_levels=0))
+    assert rotated(search, 3) == search and [level_in_turn(search, turn) for turn in (0, 1, 7)] == [0, 1, 7]
 
 
 RECORD = RunRecord(1, 1, 1, "after", "01-after", RunState.RUNNING, "")

@@ -16,6 +16,7 @@ from omni_bench.compare.ab.order import (
     Step,
     good_pairs,
     last_attempt,
+    level_order,
     next_step,
     only_after_is_broken,
     pair_order,
@@ -26,7 +27,8 @@ STATES = [RunState.DONE, RunState.INVALID, RunState.FAILED, RunState.INTERRUPTED
 
 
 def record(number, step, state, content=False):
-    return RunRecord(number, step.pair, step.attempt, step.arm, f"{number:02d}-{step.arm}", state, "", (), content)
+    arm = step.arms[0]
+    return RunRecord(number, step.pair, step.attempt, arm, f"{number:02d}-{arm}", state, "", (), content)
 
 
 def play(ends, pairs=5, start="before"):
@@ -50,6 +52,23 @@ def test_abba(pairs, start):
     if pairs % 2 == 0:
         places = {arm: sum(i for i, one in enumerate(order) if one == arm) for arm in ARMS}
         assert places["before"] == places["after"], "a linear drift falls on both alike"
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.sampled_from(ARMS))
+def test_levels_alternate_within_a_pair_and_each_level_over_the_pairs(levels, rounds, start):
+    """Each pair begins with the next level, as :func:`omni_bench.compare.ab.arms.rotated` has it."""
+    pairs = range(1, 4 * rounds + 1)
+    first = {(pair, level): level_order(pair, level, start)[0] for pair in pairs for level in range(levels)}
+    assert first[1, 0] == start
+    for pair in pairs:
+        order = [(pair - 1 + turn) % levels for turn in range(levels)]
+        begins = [first[pair, level] for level in order if level >= order[0]]
+        assert all(one != other for one, other in itertools.pairwise(begins)), "until the levels begin anew"
+    for level in range(levels):
+        over = [first[pair, level] for pair in pairs]
+        assert over.count("before") == over.count("after"), "what the second of a level has from the first cancels"
+        places = {arm: sum(pair for pair in pairs if first[pair, level] == arm) for arm in ARMS}
+        assert places["before"] == places["after"], "and a linear change of it too"
 
 
 def test_the_start_is_drawn_by_the_seed():
@@ -104,7 +123,7 @@ def test_an_interrupted_run_is_made_again_and_costs_no_attempt():
 
 
 def test_a_running_run_has_to_be_settled_first():
-    running = record(1, Step(1, 1, "before"), RunState.RUNNING)
+    running = record(1, Step(1, 1, ("before",)), RunState.RUNNING)
     with pytest.raises(ValueError, match="still recorded as running"):
         next_step([running], 1, "before")
 
@@ -128,6 +147,6 @@ def test_who_is_broken(before, after, content, only_after):
     records = []
     for attempt in (1, 2):
         for arm, state in (("before", before), ("after", after)):
-            records.append(record(len(records) + 1, Step(1, attempt, arm), state, content))
+            records.append(record(len(records) + 1, Step(1, attempt, (arm,)), state, content))
     assert only_after_is_broken(records, 1) is only_after
     assert only_after_is_broken(records[:2], 1) is False, "once is no finding"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
+from fake_runner import FakeJudging
 
 from omni_bench.compare.ab.order import BEFORE, RunState, pair_order
 from omni_bench.compare.ab.state import Ending, StudyState, check_restart, claimed
@@ -15,9 +17,11 @@ from omni_bench.compare.ab.words import Restart
 from omni_bench.compare.markdown import render_for_pull_request
 from omni_bench.compare.result import Advisory, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import StudyPlan
-from omni_bench.errors import ComparabilityError, ConfigError, StoreError, TargetError
+from omni_bench.errors import AccuracyError, ComparabilityError, ConfigError, StoreError, TargetError
 from omni_bench.records import files
 from omni_bench.targets.base import TargetInfo
+from omni_bench.targets.process import OutOfMemory
+from omni_bench.targets.room import FreeMemory
 
 
 class Killed(BaseException):
@@ -299,7 +303,7 @@ def test_a_damaged_state_is_named(tmp_path, new_state):
     (tmp_path / "ab.json").write_text(text[: len(text) // 2])
     with pytest.raises(StoreError, match=r"ab\.json is damaged"):
         StudyState.read(tmp_path)
-    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.2"', '"schema_version": "2.0"'))
+    (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.3"', '"schema_version": "2.0"'))
     with pytest.raises(StoreError, match=r"schema_version '2\.0'"):
         StudyState.read(tmp_path)
 
@@ -320,8 +324,8 @@ class FakeServer:
         self.base_url, self.alive, self.dies = f"http://{config.reference.predictor}", alive, dies
 
     def start(self):
-        if self.dies:
-            raise TargetError("CUDA out of memory")
+        if self.dies is not None:
+            raise self.dies
         self.alive.append(self.base_url)
         return TargetInfo("reference", self.base_url, 1.0, None, None, None)
 
@@ -342,13 +346,16 @@ def servers(monkeypatch):
     alive, started = [], []
 
     def create(config, log_path):
-        dies = config.reference.predictor in dead
+        dies = dead.get(config.reference.predictor)
         started.append(log_path.stem)
         return FakeServer(config, log_path, alive, dies)
 
-    dead = set()
+    dead, free = {}, []
     monkeypatch.setattr("omni_bench.targets.kept.create_target", create)
-    return SimpleNamespace(alive=alive, started=started, dead=dead)
+    monkeypatch.setattr(
+        "omni_bench.compare.ab.study.free_memory", lambda: FreeMemory(free.pop(0) if free else 100 << 30)
+    )
+    return SimpleNamespace(alive=alive, started=started, dead=dead, free=free)
 
 
 @pytest.mark.parametrize(("restart", "starts"), [("pair", 6), ("never", 2), ("run", 0)])
@@ -362,7 +369,15 @@ def test_servers_are_kept_alive_side_by_side(restart, starts, study, fake_runner
     result = one.go()
     assert result.ending == Ending("REGRESSION", 1) and StudyState.read(one.folder) == one.state
     assert len(servers.started) == starts and servers.alive == [], "nothing is left behind"
+    assert {record.in_turns for record in one.state.records} == {restart != "run"}
     if restart != "run":
+        assert runner.turns == [  # level by level; the second pair begins with the second level
+            [["01-before", "02-after"], ["02-after", "01-before"]],
+            [["04-before", "03-after"], ["03-after", "04-before"]],
+            [["06-after", "05-before"], ["05-before", "06-after"]],
+        ]
+        names = [call.part_of.name for call in runner.calls[:4]]
+        assert names[:2] == ["run 1/6, pair 1/3, before", "run 2/6, pair 1/3, after"] and names[3].startswith("run 4/6")
         assert all(len(alive) == 2 for alive in both), "each has its neighbour from the first run on"
         urls = {(call.arm, call.url) for call in runner.calls}
         assert urls == {("before", "http://reprefill"), ("after", "http://kv_cache")}
@@ -374,20 +389,153 @@ def test_servers_are_kept_alive_side_by_side(restart, starts, study, fake_runner
 
 def test_kept_servers_end_with_ctrl_c_and_start_again_after_a_failed_run(study, fake_runner, new_state, servers):
     died = TargetError("the server died")
-    runner = fake_runner(slower=(1.0, 1.5), ends={2: died, 4: KeyboardInterrupt()})
+    runner = fake_runner(slower=(1.0, 1.5), ends={2: died, 6: KeyboardInterrupt()})
     state = replace(new_state(), restart=Restart.NEVER)
+    one, said = study(runner, state)
     with pytest.raises(KeyboardInterrupt):
-        study(runner, state)[0].go()
+        one.go()
     assert servers.alive == [] and servers.started == ["before", "after"] * 2
-    assert study(runner)[0].go().ending == Ending("REGRESSION", 1)
+    states = [(record.folder, record.state) for record in StudyState.read(one.folder).records]
+    assert states == [
+        ("01-before.interrupted", RunState.INTERRUPTED),
+        ("02-after.failed", RunState.FAILED),
+        ("03-before", RunState.DONE),
+        ("04-after", RunState.DONE),
+        ("05-after.interrupted", RunState.INTERRUPTED),
+        ("06-before.interrupted", RunState.INTERRUPTED),
+    ]
+    assert "pair 1 is repeated once" in said and not any("interrupted" in line for line in said)
+    again, _ = study(runner)
+    assert again.go().ending == Ending("REGRESSION", 1) and again.state.resumed == (7,)
     assert servers.alive == [] and servers.started == ["before", "after"] * 3
 
 
-def test_a_server_that_has_no_place_beside_the_other_says_so(study, fake_runner, new_state, servers):
-    servers.dead.add("kv_cache")
+def test_a_kill_between_two_that_took_turns_costs_both(study, fake_runner, new_state, servers):
+    def kill(folder):
+        raise Killed
+
+    runner = fake_runner(slower=(1.0, 1.5), ends={2: kill})
+    with pytest.raises(Killed):
+        study(runner, replace(new_state(), restart=Restart.NEVER))[0].go()
+    again, _ = study(runner)
+    assert again.go().ending == Ending("REGRESSION", 1) and len(runner.calls) == 8
+    assert [record.state for record in again.state.records[:3]] == [*[RunState.INTERRUPTED] * 2, RunState.DONE]
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("free", "dies", "code", "text"),
+    [
+        ([100 * GIB, 40 * GIB], None, "too_little_memory", "the first server took 60.0 GiB, and this machine has 40.0"),
+        ([], OutOfMemory("exit code 1"), "out_of_memory", "the server of after ran out of memory at its start, beside"),
+    ],
+)
+def test_servers_that_do_not_fit_beside_each_other_run_alone(
+    free, dies, code, text, study, fake_runner, new_state, servers
+):
+    servers.free += free
+    servers.dead["kv_cache"] = dies
+    runner = fake_runner(slower=(1.0, 1.5))
+    one, said = study(runner, replace(new_state(), restart=Restart.NEVER))
+    result = one.go()
+    assert result.ending == Ending("REGRESSION", 1) and servers.alive == [] and len(servers.started) <= 2
+    found = StudyState.read(one.folder).fallback
+    assert found.code == code and found.text.startswith(text) and found.run == 1
+    assert {call.url for call in runner.calls} == {None} and [call.arm for call in runner.calls[:3]][1:] == [
+        "after"
+    ] * 2
+    notes = "\n".join(result.comparison.notes)
+    assert f"restart=never was not possible ({code}): {text}" in notes and "every run had the machine alone" in notes
+    assert "a fresh server for every run" in notes and "stayed alive" not in notes
+    assert any(text in line for line in said)
+
+
+def test_what_is_not_known_of_the_room_is_said_and_tried(study, fake_runner, new_state, servers):
+    servers.free += [None, None]
+    one, said = study(fake_runner(slower=(1.0, 1.5)), replace(new_state(), restart=Restart.NEVER))
+    assert one.go().ending == Ending("REGRESSION", 1) and one.state.fallback is None and one.state.records[0].in_turns
+    assert "whether two servers fit beside each other is tried, as how much memory is free is not known" in said
+
+
+def test_a_server_that_does_not_start_beside_the_other_says_so(study, fake_runner, new_state, servers):
+    servers.dead["kv_cache"] = TargetError("no such model")
     result = study(fake_runner(), replace(new_state(), restart=Restart.NEVER))[0].go()
-    assert result.ending.exit_code == 3 and servers.alive == []
-    assert "after cannot be kept alive beside the other one (restart=run gives each" in result.ending.why
+    assert result.ending.exit_code == 3 and servers.alive == [] and servers.started == ["before", "after"] * 2
+    assert "attempts: after: restart=never, beside the other one (restart=run gives each" in result.ending.why
+    assert result.ending.why.endswith("no such model")
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """A function that lets runs be judged beside later ones, and gives what is done in their order."""
+
+    def put(runner, error=None):
+        judging = FakeJudging(runner.log, error)
+        monkeypatch.setattr("omni_bench.compare.ab.study.spare_cores", lambda configs: (4, 5))
+        monkeypatch.setattr("omni_bench.compare.ab.study.JudgingBeside", lambda cores, log: judging)
+        return runner
+
+    return put
+
+
+def test_runs_are_judged_beside_later_ones_and_a_look_waits_for_them(study, fake_runner, new_state, beside):
+    first, _ = study(fake_runner(slower=(1.0, 1.5)), new_state())
+    in_place = first.go()
+    shutil.rmtree(first.folder)
+    first.folder.mkdir()
+    runner = beside(fake_runner(slower=(1.0, 1.5)))
+    one, said = study(runner, new_state())
+    result = one.go()
+    names = ["01-before", "02-after", "03-after", "04-before", "05-before", "06-after"]
+    assert runner.log == [*names, *(f"{name} judged" for name in names)]
+    assert result.ending == in_place.ending and result.comparison.primaries == in_place.comparison.primaries
+    assert "run 1, pair 1/3, before: measured" in said[0] and "waiting until 6 runs are judged" in said
+    note = "6 runs were judged beside later ones, at the lowest priority on 2 cores that neither the servers nor the"
+    assert any(text.startswith(note) for text in result.comparison.notes)
+    assert "Each run was judged in place, while nothing was measured." in in_place.comparison.notes
+
+
+def test_a_pair_that_turns_out_to_be_invalid_is_repeated_once_the_next_is_whole(study, fake_runner, beside):
+    runner = beside(fake_runner(slower=(1.2, 1.0), ends={2: "invalid"}))
+    one, said = study(runner)
+    result = one.go()
+    assert result.ending == Ending("IMPROVEMENT", 0) and said.count("pair 1 is repeated once") == 1
+    assert runner.log[12:14] == ["07-before", "08-after"] and len(runner.calls) == 8
+    assert [(record.pair, record.attempt) for record in one.state.records[6:]] == [(1, 2), (1, 2)]
+
+
+def test_an_after_that_is_broken_is_found_at_the_look(study, fake_runner, beside):
+    runner = beside(fake_runner(ends=dict.fromkeys((2, 3, 6, 8), "invalid")))
+    result = study(runner)[0].go()
+    assert result.ending.exit_code == 1 and "pair 1 came to nothing in 2 attempts, as after is" in result.ending.why
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), AccuracyError("no judge")])
+def test_what_was_measured_is_judged_when_the_study_goes_on(problem, study, fake_runner, beside):
+    runner = fake_runner(slower=(1.0, 1.5), ends={6: problem} if isinstance(problem, KeyboardInterrupt) else None)
+    beside(runner, problem if isinstance(problem, AccuracyError) else None)
+    with pytest.raises(type(problem)):
+        study(runner)[0].go()
+    again, _ = study(runner)
+    states = [record.state for record in again.state.records]
+    assert states[:5] == [RunState.MEASURED] * 5
+    assert again.go().ending == Ending("REGRESSION", 1)
+    assert len(runner.calls) == 6 + isinstance(problem, KeyboardInterrupt), (
+        "nothing that was measured is measured again"
+    )
+
+
+def test_a_measured_run_that_is_damaged_is_made_again(study, fake_runner, beside):
+    runner = beside(fake_runner(slower=(1.0, 1.5), ends={4: KeyboardInterrupt()}))
+    one, _ = study(runner)
+    with pytest.raises(KeyboardInterrupt):
+        one.go()
+    shutil.rmtree(one.folder / "runs" / "02-after" / ".spool")
+    again, _ = study(runner)
+    assert again.go().ending == Ending("REGRESSION", 1)
+    assert again.state.records[1].state is RunState.INTERRUPTED
 
 
 def test_what_cannot_be_kept_alive_is_refused(new_state):

@@ -79,6 +79,7 @@ def test_plans(words, plan):
         (["before=refrence"], "did you mean 'reference'"),
         (["before=reference", "before=external"], "before is given twice"),
         (["before=reference", "restart=once"], "restart='once'"),
+        (["before=reference", "judging=later"], "judging='later'"),
         (["before=reference", "looks=2"], "looks=2: on or off"),
         (["before=reference", "pairs=0"], "pairs=0: a whole number, 1 to 100"),
         (["before=reference", "pairs=five"], "pairs=five"),
