@@ -16,8 +16,9 @@ _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
 )
 """C0 but tab and line feed, C1, line separators, marks of direction (Unicode's Bidi_Control), half characters."""
-_COMMAND = re.compile(r"^([ \t]*)(?=::|##\[)(.)", re.MULTILINE)
-"""What GitHub Actions obeys at the beginning of a line of a job's output."""
+_COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
+"""What a CI obeys in a job's output: GitHub Actions "::" behind white space of any kind at the beginning of a line, and
+"##[" anywhere in it (ActionCommand.cs of actions/runner); Azure Pipelines "##vso[", TeamCity "##teamcity["."""
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 _UNSAFE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -43,8 +44,8 @@ def inert(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """For a terminal or a log: :func:`inert`, and no line is a command of GitHub Actions."""
-    return _COMMAND.sub(lambda match: f"{match[1]}\\u{ord(match[2]):04x}", inert(text))
+    """For a terminal or a log: :func:`inert`, and no line holds a command that a CI obeys."""
+    return _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", inert(text))
 
 
 def shorten(text: str, limit: int) -> str:

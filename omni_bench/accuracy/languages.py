@@ -11,7 +11,8 @@ from omni_bench.errors import AccuracyError, shorten
 
 _TAG = re.compile(r"(?P<base>[a-z]{2,3})(-[a-z]{4})?(-([a-z]{2}|\d{3}))?")
 """A language with an optional script and region (BCP 47), so that a folder "my-set" is not taken for Burmese."""
-_ALIASES = {"cmn": "zh", "zh-yue": "yue", "zh-cmn": "zh"}
+_ALIASES = {"cmn": "zh", "zh-yue": "yue", "zh-cmn": "zh", "nb": "no", "iw": "he", "jv": "jw", "fil": "tl"}
+"""Other codes of languages that Whisper knows, as FLEURS and Common Voice use them (nb_no, fil_ph, jv_id)."""
 _SHOWN_CHARS = 60
 
 LATIN = "LATIN"

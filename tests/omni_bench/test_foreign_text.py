@@ -31,7 +31,7 @@ from omni_bench.terminal import say, say_error, say_page
 
 EVIL = (
     "</td></details><script>alert(1)</script><img src=x> | a |\n# HEAD\n::error::boom"
-    "\r\n  ##[group]x\n![i](http://e) `x` ```"
+    "\r\n\u3000\u00a0::warning::x\r\nmodel ##[group]x ##vso[task.setvariable variable=a]b\n![i](http://e) `x` ```"
     "\n~~~ @octocat [/bold] \x1b[2J\x1b]0;t\x07 \u202e %0A <!-- ${{ secrets.X }} \ud800"
 )
 
@@ -39,7 +39,8 @@ EVIL = (
 def test_a_log_of_actions_and_a_terminal_obey_nothing(capsys):
     say_page(EVIL)
     shown = capsys.readouterr().out
-    assert not any(line.lstrip().startswith(("::", "##[")) for line in shown.splitlines())
+    assert not any(line.lstrip().startswith("::") for line in shown.splitlines())
+    assert "##[" not in shown and "##vso" not in shown  # these are obeyed anywhere in a line
     assert "\\u003a:error::boom" in shown and "\\u0023#[group]" in shown
     assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
     assert visible("a :: b\n# title") == "a :: b\n# title"  # elsewhere in a line it is nothing

@@ -395,7 +395,7 @@ def _read(match: re.Match[str], before: re.Match[str] | None) -> Iterator[Place]
         before_number = text[match.end() : match.end() + 1].isdigit()
         if word in _UNITS and after_number:
             yield _readings(f"{_UNITS[word]}|{word}")
-        elif text[match.end() : match.end() + 1] == "_":
+        elif text[match.end() : match.end() + 1] == "_" and set(word) <= set("ivxl"):
             yield roman(word)
         elif word == "v" and before_number:
             yield place("v", "version")

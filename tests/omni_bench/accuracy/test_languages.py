@@ -19,6 +19,9 @@ from omni_bench.errors import AccuracyError
         ("cmn_hans_cn", "zh"),
         ("zh-yue", "yue"),
         ("es-419", "es"),
+        ("nb_no", "no"),
+        ("fil_ph", "tl"),
+        ("jv_id", "jw"),
     ],
 )
 def test_names_of_data_sets_become_whisper_codes(name, code):
