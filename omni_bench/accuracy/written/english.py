@@ -41,7 +41,7 @@ _UNITS_PER = {
 }
 _TOKEN = re.compile(
     rf"""
-      (?P<money>(?:(?<![\w.)])(?P<minus>-)\s?)?
+      (?P<money>(?:(?<![\w.)])(?P<minus>-))?
         (?:(?P<sign>(?:\bus)?[$£€¥₹]|\b(?:{_CODES})\b)\s?(?P<amount>{_NUMBER})(?:[\s-]?(?P<scale>{_SCALES})\b)?
           |(?P<amount_behind>{_NUMBER})\s?(?:(?P<scale_behind>{_SCALES})\s)?(?P<sign_behind>[£€¥₹]|(?:{_CODES})\b)))
     | (?P<clock>(?<![\d:])\d{{1,2}}:[0-5]\d:[0-5]\d(?![\d:]))
