@@ -94,7 +94,9 @@ def spoken_places(text: str, code: str) -> Iterator[Place]:
             amount, scale = (match[f"{name}_before"] or match[f"{name}_behind"] for name in ("amount", "scale"))
             yield from _money(match["before"] or match["behind"], amount, scale, code)
         elif match["measure"]:
-            yield _measure(match["measured"] or match["measured_behind"], match["unit"] or match["unit_before"], code)
+            yield from _measure(
+                match["measured"] or match["measured_behind"], match["unit"] or match["unit_before"], code
+            )
         elif match["number"]:
             numbers = list(_numbers(said, code))
             if len(numbers) == 1 and re.fullmatch("[12]?\\d|3[01]", said) and _before_a_month(text[end:], code):
@@ -525,7 +527,7 @@ def _ordinal(written: str, code: str) -> Place:
     if code == "fr" and digits == "2":
         readings += ["second", "seconde"]
     if written.endswith("°"):
-        first = [" ".join(reading) for reading in _measure(digits, "°", code)]
+        first = [" ".join(reading) for one in _measure(digits, "°", code) for reading in one]
     if not readings:
         return place(*(f"{one} {_words_of(written[len(digits) :])}" for one in first))
     return place(*first, *readings) if written.endswith(".") else place(*readings, *first)
@@ -584,9 +586,11 @@ def _currency_names(currency: str, code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*plain, *parts]))
 
 
-def _measure(amount: str, symbol: str, code: str) -> Place:
+def _measure(amount: str, symbol: str, code: str) -> Iterator[Place]:
     """5 km: "fünf Kilometer"; the noun in every form, as sentences inflect it."""
-    numbers = [" ".join(reading) for one in list(_numbers(amount, code))[:1] for reading in one]
+    *others, last = _numbers(amount, code)  # of 1.2.3 km
+    yield from others
+    numbers = [" ".join(reading) for reading in last]
     unit = _symbols(code)[symbol]
     said = [pattern.format(number) for number in numbers for pattern in _unit_patterns(unit, code)]
     said += [f"{number} {one}" for number in numbers for one in _short_unit(unit, code)]
@@ -595,7 +599,7 @@ def _measure(amount: str, symbol: str, code: str) -> Place:
     if unit == "duration-hour" and re.fullmatch("[01]?\\d|2[0-4]", amount):
         said += [" ".join(reading) for reading in _time(int(amount), 0, code)]
     letters = _words_of(symbol) or ("" if said else symbol)
-    return place(*said, *(f"{number} {letters}" for number in numbers if letters))
+    yield place(*said, *(f"{number} {letters}" for number in numbers if letters))
 
 
 def _short_unit(unit: str, code: str) -> list[str]:
