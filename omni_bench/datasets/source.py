@@ -13,6 +13,7 @@ from omni_bench.records.prompt import Prompt
 
 MAX_LISTED_ROWS = 10
 SHOWN_CHARS = 80  # of a value from a file, in a message
+MAX_TEXT_CHARS = 100_000  # comparing two such texts character by character takes gigabytes
 
 _FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 """Without a picture, though Unicode counts them among letters and signs: fillers of Hangul, an empty Braille cell."""
@@ -90,7 +91,9 @@ def bad_text(value: object, name: str) -> str | None:
     unseen = next((char for char in value.strip() if _is_invisible(char)), None) if name == "id" else None
     if unseen is not None:
         return f"id {shorten(value, SHOWN_CHARS)!r} holds {_code_points(unseen)}, which cannot be seen"
-    control = next((char for char in value if ord(char) < 32 or ord(char) == 127), None)
+    if len(value) > MAX_TEXT_CHARS:
+        return f"{name} has {len(value)} characters, more than {MAX_TEXT_CHARS} (over an hour of speech)"
+    control = next((char for char in value if unicodedata.category(char) == "Cc"), None)
     if control is not None:
         return f"{name} holds the control character {control!r}"
     return None

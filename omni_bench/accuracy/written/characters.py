@@ -17,6 +17,8 @@ _TAG = re.compile(
 _FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
 """Letters of Hangul by category, that show nothing."""
 _APOSTROPHES = dict.fromkeys(map(ord, "‘’‛ʼʻʽʹˈ′`´＇ꞌ"), "'")
+_LETTERLIKE = {ord("№"): "No. ", ord("™"): " ", ord("℠"): " "}
+"""Signs that NFKC makes letters of: one is said otherwise, the others are not said."""
 _OPTIONAL_MARKS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0640]"
 )
@@ -32,7 +34,7 @@ def without_invisible(text: str) -> str:
 
     Format characters are those of zero width, soft hyphens and marks of direction.
     """
-    text = _ENTITY.sub(lambda match: html.unescape(match[0]), _without_tags(text)).translate(_APOSTROPHES)
+    text = _ENTITY.sub(lambda match: html.unescape(match[0]), _without_tags(text)).translate(_APOSTROPHES | _LETTERLIKE)
     text = _RAISED.sub(r"^\g<0>", _DIGITS_THEN_FRACTION.sub(" ", text))
     kept = []
     for character in unicodedata.normalize("NFKC", text).translate(_APOSTROPHES):

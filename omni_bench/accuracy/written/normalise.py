@@ -17,7 +17,7 @@ NORMALISER = 4
 
 UNSPACED_LANGUAGES = frozenset({"zh", "yue", "ja", "th", "lo", "my", "km", "bo"})
 _CHINESE = ("zh", "yue")
-_REMARK = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\*[^*]*\*")
+_REMARK = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\*[^*]*\*|【[^【】]*】")
 
 
 def compared(text: str, heard: str, language: str) -> tuple[str, str]:

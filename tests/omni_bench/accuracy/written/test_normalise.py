@@ -90,7 +90,7 @@ five is not equal to three, plus or minus five, five per mille, square root of n
 C sharp, section five, with cheese, without cheese | C#, § 5, w/ cheese, w/o cheese
 Tom and Jerry, hello | Tom &amp; Jerry, <![CDATA[Hello]]>
 six foot two, a ten kilometer run, the hundred and first time | 6′2″, a 10-km run, the 101st time
-A S A P, should not have | ASAP, shouldn't've
+A S A P, should not have, number five, Acme brand | ASAP, shouldn't've, № 5, Acme™ brand
 """
 OTHERS = """
 zh | 我有3个苹果。 | 我有三个苹果。
@@ -340,6 +340,7 @@ def test_a_remark_of_the_judge_is_no_speech_unless_the_text_says_it():
     assert normalise_transcript("[Music] (door slams) he left", "en") == "he left"
     assert score_utterance("r", "he left quietly", "he left (quietly)", "en").wer == 0
     assert normalise_reference("He (John) left.", "en") == "he john left"
+    assert normalise_transcript("【笑】你好", "zh") == "你 好"
 
 
 def test_some_languages_are_compared_by_characters():
