@@ -93,7 +93,7 @@ def bad_text(value: object, name: str) -> str | None:
         return f"id {shorten(value, SHOWN_CHARS)!r} holds {_code_points(unseen)}, which cannot be seen"
     if len(value) > MAX_TEXT_CHARS:
         return f"{name} has {len(value)} characters, more than {MAX_TEXT_CHARS} (over an hour of speech)"
-    control = next((char for char in value if unicodedata.category(char) == "Cc"), None)
+    control = next((char for char in value if unicodedata.category(char) == "Cc" and char != "\x85"), None)
     if control is not None:
         return f"{name} holds the control character {control!r}"
     return None
