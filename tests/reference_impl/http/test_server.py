@@ -163,10 +163,12 @@ def test_a_host_that_is_not_there(launch):
     ("arguments", "words"),
     [
         (["--settings", "{"], "--settings is not JSON"),
+        (["--settings", '{"batch": 4}'], "unknown key(s) batch; valid: preset"),
         (["--settings", "[1]"], "--settings must be a JSON object"),
         (["--settings", '{"max_batch": "4"}'], "max_batch"),
         (["--settings", '{"engine_process": "yes"}'], "reference.engine_process='yes'; valid: auto, true, false"),
         (["--port", "70000"], "'70000' is not a port; valid: 0 to 65535"),
+        (["--parent-pid", "-1"], "--parent-pid"),
     ],
 )
 def test_bad_arguments(launch, arguments, words):
