@@ -186,6 +186,7 @@ async def test_the_request_id_is_told_in_the_handshake(start_app):
         ([text("Hello.")], "the first message must be session.config"),
         ([DONE], "the first message must be session.config"),
         ([{**CONFIG, "voice": "alloy"}], "valid: alba, bruno"),
+        ([{**CONFIG, "split_granularity": "word"}, text("Hello."), DONE], "valid: none, sentence, clause"),
         ([CONFIG, {"type": "input.text"}], "text is missing"),
         ([CONFIG, {"type": "response.create"}], "valid: session.config"),
         ([CONFIG, text("a" * 4097)], "at most 4096"),
