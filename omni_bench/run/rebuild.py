@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,12 +53,14 @@ def rebuild(path: Path, tell: Tell = untold) -> tuple[RunFolder, dict[str, Any]]
                 measure_level(one, prompts, check_signal=check_signal, requested=requested, spread=spread, tell=tell)
                 for one in recordings
             ]
+        # how the warm-up went is not known
+        levels = [replace(with_expected_pace(one, config, prompts), warmup=None) for one in levels]
         planned = tuple(config.load.concurrency) if config.load.kind == CLOSED_LOOP else ()
         here = hardware()
         outcome = EndedRun(
             config=config,
             folder=folder,
-            levels=in_configured_order([with_expected_pace(one, config, prompts) for one in levels], planned),
+            levels=in_configured_order(levels, planned),
             verdicts=None,
             problem=KeyboardInterrupt(),
             started_utc=datetime.fromisoformat(run["started_utc"]),

@@ -45,6 +45,7 @@ def test_a_killed_run_is_reported_from_what_is_there(config, tmp_path, target, l
     assert document["invalid_reasons"][0]["code"] == "interrupted" and len(document["levels"]) >= 1
     assert sum(level["requests"] for level in document["levels"]) == seen > 0
     assert document["levels"][0]["metrics"]["ttfa_ms"]["n"] > 0  # it needs the audio
+    assert document["levels"][0]["warmup"] is None and document["levels"][0]["client"] is None, "not known, and not 0"
     assert list(folder.glob("audio/*.wav")) and (folder / "report.md").is_file()
     assert not (folder / "begun.json").exists() and (folder / ".spool").exists(), "it can be gone on with"
     assert report_command([str(folder)]) == EXIT_INVALID  # as any other run
