@@ -130,16 +130,16 @@ async def test_the_first_audio_is_seen_when_it_comes_not_when_the_stream_ends(sc
 
     ticks = iter(range(100))
 
-    def clock():  # 0: started, 1: headers, 2: the first read
+    def clock():  # 0: called, 1: connecting, 2: headers, 3: the first read
         now = next(ticks)
-        if now == 2:
+        if now == 3:
             released.set()
         return now
 
     async with serving(scripted_server(handler)) as port:
         timeline, audio = await send(port, clock=clock, scheduled_ns=0)
     assert audio == [b"ab", b"cdef"]
-    assert (timeline.started_ns, timeline.headers_ns, timeline.chunk_arrived_ns, timeline.ended_ns) == (0, 1, (2, 3), 4)
+    assert (timeline.started_ns, timeline.headers_ns, timeline.chunk_arrived_ns, timeline.ended_ns) == (1, 2, (3, 4), 5)
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n"
