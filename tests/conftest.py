@@ -17,6 +17,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# pytest-xdist runs with 80 columns, pytest alone with those of the caller: messages would break in other places.
+os.environ.pop("COLUMNS", None)
+
 settings.register_profile("no_deadline", deadline=None)  # a shared machine may be slow
 settings.load_profile("no_deadline")
 

@@ -72,8 +72,13 @@ def test_ctrl_c_stops_all_nodes(two_nodes, fault_server, make_plan, client_confi
 
 
 def _load_workers():
+    """Those of this test: files run side by side, and all that a process starts has its environment."""
+    ours = os.environ.get("PYTEST_XDIST_WORKER")
     return [
-        one.pid for one in psutil.process_iter(["cmdline"]) if "omni_bench.load.worker" in (one.info["cmdline"] or ())
+        one.pid
+        for one in psutil.process_iter(["cmdline", "environ"])
+        if "omni_bench.load.worker" in (one.info["cmdline"] or ())
+        and (one.info["environ"] or {}).get("PYTEST_XDIST_WORKER") == ours
     ]
 
 
