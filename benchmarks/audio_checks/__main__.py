@@ -194,11 +194,10 @@ def introduction(outcomes: Mapping[str, Outcome], cache: Path) -> str:
         f"Without clips on that machine: {', '.join(missing) or 'none of the voices in voices.py'}.\n\n"
         f"The limits were chosen on the first {CHOSEN_ON} sentences of the bundled data set, of the voices "
         "marked “chosen” and of the recordings; here all voices speak the other sentences (at most "
-        f"{len(held_out_texts())}). With an `ONSET_RATIO` of 10 instead of 15, 2 of 192 clean answers of Kokoro's "
-        "af_bella had a `dropout`; so it was set anew with all voices but those marked “held out”. The score and "
-        f"`OWN_JUMPS` of `spliced` were chosen on the first {SPLICES_CHOSEN_ON} of the sentences here, of the voices "
-        "that are not held out: with 2.25, one random level of 32 in 10,000 of the clips of Kokoro's jf_alpha is at "
-        "p ≤ 1e-6, with 1.75, 7 in 1000. The limits of silence were set on all sentences of those voices. No limit was "
+        f"{len(held_out_texts())}). With its first `ONSET_RATIO` clean answers of Kokoro's af_bella had a `dropout`; "
+        "so it was set anew with all voices but those marked “held out”. The score and `OWN_JUMPS` of `spliced` were "
+        f"chosen on the first {SPLICES_CHOSEN_ON} of the sentences here, of the voices that are not held out. The "
+        "limits of silence were set on all sentences of those voices. No limit was "
         "set on the voices marked “held out”. Intervals are exact ones of 95 % (Clopper–Pearson)."
     )
 

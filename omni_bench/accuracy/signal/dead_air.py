@@ -23,19 +23,19 @@ EVEN_S, EVEN_RANGE_DB, EVEN_DB = 1.0, 5.0, -2.0
 SHORTEST_S = 0.16  # a closure within a word is shorter, and no pause
 
 BEFORE_LIMIT_S, PAUSE_LIMIT_S, AFTER_LIMIT_S = 0.8, 1.2, 1.2
-"""Above what any clean clip of many voices has: 0.48 s before the speech, 0.76 s within and 0.86 s after it, when the
-limits were set. That none of them is called dead air is measured by ``python -m benchmarks.audio_checks``."""
+"""Above what any clean clip of many voices has: ``python -m benchmarks.audio_checks`` counts how many are called dead
+air."""
 
 PLAIN_PAUSE_S, MARKED_PAUSE_S, MOST_QUIET = 0.40, 0.80, 0.50
 BEFORE_S, AFTER_S = 0.60, 1.00
 PAUSING_SHARE = 0.25
 """Of the answers of a sound voice at most so many are quiet for longer than that, or for half of their time: most do in
-none, one of those that the limit was set on (Kokoro's jf_gongitsune, Japanese) pauses so in a sixth."""
+none; Kokoro's jf_gongitsune (Japanese), one of those that the limit was set on, pauses so most often."""
 
 LONG_PLAIN_PAUSE_S, MORE_S = 0.90, 0.50
 RARE_SHARE = 1 / 1000
 """Of the answers of a sound voice at most so many are quiet for that long, or for half a second more than the others of
-their level: of the 4038 clips that the limits were set on none; Piper's joe, with 0.42 s more, is nearest."""
+their level: of the clips that the limits were set on none is."""
 FEWEST_ANSWERS = 8  # for what is usual in a level
 
 _LONG_MARK = re.compile(r"[^\w\s,،、，'’ʼ\"“”()-]\s*(?=.*\w)|-{2}|\s-\s|\n", re.DOTALL)

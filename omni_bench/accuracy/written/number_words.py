@@ -52,13 +52,14 @@ def num2words_says(number: float, code: str, **options: str) -> str | None:
 
 def _cldr(number: int, locale: str, kind: str) -> list[str]:
     from unicode_rbnf import FormatPurpose
+    from unicode_rbnf.engine import RbnfError
 
     engine = _engine(locale)
     if engine is None:
         return []
     try:
         forms = engine.format_number(number, FormatPurpose[kind.upper()]).text_by_ruleset
-    except Exception:  # languages without ordinals, and numbers above what a rule is for
+    except (RbnfError, ValueError):  # languages without ordinals, and numbers above what a rule is for
         return []
     return [
         said.replace("\u00ad", "").replace("\u200b", "")

@@ -146,7 +146,7 @@ class Record:
     """What is known of a request so far. ``silence`` is the deadline of a pause in its answer.
 
     ``started_ns``: when the network was first needed for it: to make its connection, or to write to the one it has.
-    Of many requests that a client begins together the last is built some ms after the first (0.2 ms each), which is
+    Of many requests that a client begins together the last is built some time after the first, which is
     no time of the server; in an open loop all of it counts, from ``scheduled_ns``.
     ``decoder``: of its answer, None as long as there is none to be decoded.
     """
