@@ -2,7 +2,9 @@
 
 python -m benchmarks.time_to_verdict                a paced server, 30 and 8 % slower: 9 minutes on two idle cores
 python -m benchmarks.time_to_verdict --studies 1    a try: 3 minutes
-python -m benchmarks.time_to_verdict --device       20 A/A studies and 10 of slow_8 on one CUDA card: at most 9 minutes
+python -m benchmarks.time_to_verdict --ladder       the ladder of the reference server on a CUDA card: 5 minutes
+python -m benchmarks.time_to_verdict --device       20 A/A studies and 10 of slow_8 on one CUDA card: 9 minutes
+python -m benchmarks.time_to_verdict --device --seconds 300 --keep FILE    as many as fit; the next call goes on
 
 On a CPU the studies are those of `omni-bench ab`: with a fresh server for each run and no early looks (before), and
 with servers that stay alive, measured level by level in turns, and early looks (after). On a card the levels of the
@@ -25,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,7 @@ from omni_bench.targets.base import Target
 from omni_bench.targets.create import create_target
 
 ROOT = Path(__file__).resolve().parent.parent
-OUT, DEVICE_OUT = (ROOT / "reports" / f"{name}.md" for name in ("time_to_verdict", "time_to_verdict_device"))
+OUT, LADDER_OUT, DEVICE_OUT = (ROOT / "reports" / f"time_to_verdict{name}.md" for name in ("", "_ladder", "_device"))
 SERVER = "{python} tests/helpers/fake_speech_server.py {port} "
 FIRST_S, REST_S = 0.065, 0.3
 CPU_LOAD = (
@@ -57,6 +59,18 @@ CPU_LOAD = (
     "load.concurrency=[8]",
     "load.requests_per_level=32",
     "asr=none",
+    "output.save_audio=none",
+    "output.plots=false",
+)
+LADDER = (
+    "scenario=qwen3_tts_1_7b_shapes",
+    "before.reference.predictor=reprefill",
+    "before.reference.graphs=off",
+    "after.reference.graphs=full_step",
+    "load.concurrency=[8]",
+    "load.requests_per_level=8",
+    "load.requests_per_slot=1",
+    "load.warmup_per_slot=1",
     "output.save_audio=none",
     "output.plots=false",
 )
@@ -76,77 +90,91 @@ CARD = (
 SAME, SLOW = "A/A", "slow_8"
 DEVICE_STUDIES = {SAME: 20, SLOW: 10}
 DEADLINE_S = 520.0
+ON_PACED = f"""a paced server that answers after {1000 * FIRST_S:g} ms and ends {1000 * REST_S:g} ms later, and one that
+takes longer by a known share in both"""
+ON_LADDER = """the reference server at the shapes of Qwen3-TTS 1.7B with random weights on a card: the code predictor
+reads its codes anew and there are no graphs, against a whole step in one CUDA graph"""
 
 
 def main() -> int:
     """Run the studies and write the report; returns 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.time_to_verdict", description=__doc__.splitlines()[0])
-    parser.add_argument("--studies", type=int, default=3, help="of each kind, on a CPU (default: %(default)s)")
-    parser.add_argument("--device", action="store_true", help="on a CUDA card instead")
+    parser.add_argument("--studies", type=int, help="of each kind and way: 3, with --ladder 1")
+    parser.add_argument("--ladder", action="store_true", help="the ladder of the reference server, on a CUDA card")
+    parser.add_argument("--device", action="store_true", help="A/A and slow_8, on a CUDA card")
     parser.add_argument("--seconds", type=float, default=DEADLINE_S, help="--device: begin no run after so many")
+    parser.add_argument("--keep", type=Path, help="--device: a file of the studies so far, to go on with later")
     parser.add_argument("--out", type=Path)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
+    overrides = arguments.overrides
     if arguments.device:
-        out = arguments.out or DEVICE_OUT
-        text = on_card(arguments.overrides, arguments.seconds)
+        out, text = DEVICE_OUT, on_card(overrides, arguments.seconds, arguments.keep)
+    elif arguments.ladder:
+        out, text = LADDER_OUT, whole_studies({"": LADDER}, ON_LADDER, arguments.studies or 1, ["--ladder"], overrides)
     else:
-        out = arguments.out or OUT
-        text = on_cpu(arguments.studies, arguments.overrides)
-    out.write_text(text, encoding="utf-8")
+        cases = {f"{slower} % slower": (*_paced(slower), *CPU_LOAD) for slower in SLOWER}
+        out, text = OUT, whole_studies(cases, ON_PACED, arguments.studies or 3, [], overrides)
+    (arguments.out or out).write_text(text, encoding="utf-8")
     print(text)
     return 0
 
 
-def on_cpu(studies: int, overrides: Sequence[str]) -> str:
+def whole_studies(
+    cases: Mapping[str, Sequence[str]],
+    what: str,
+    studies: int,
+    arguments: Sequence[str],
+    overrides: Sequence[str],
+) -> str:
     """Whole studies of `omni-bench ab`, one after another, the ways in turns; the report."""
-    rows: dict[tuple[int, str], list[tuple[float, Mapping[str, Any]]]] = {}
+    rows: dict[tuple[str, str], list[tuple[float, Mapping[str, Any]]]] = {}
     for number in range(1, studies + 1):
-        for slower in SLOWER:
+        for case, words in cases.items():
             for way in WAYS if number % 2 else reversed(WAYS):
-                rows.setdefault((slower, way), []).append(_cpu_study(slower, way, number, overrides))
-                _say(f"{slower} %, {way}, study {number}: {rows[slower, way][-1][0]:.0f} s")
+                rows.setdefault((case, way), []).append(_whole_study([*words, *WAYS[way], *overrides], number))
+                _say(f"{case} {way}, study {number}: {rows[case, way][-1][0]:.0f} s".lstrip())
     table = [
         [
-            f"{slower} %",
+            *([case] if case else []),
             way,
             " ".join(WAYS[way]),
             f"{statistics.median(took_s for took_s, _ in found):.0f}",
             ", ".join(f"{took_s:.0f}" for took_s, _ in found),
             f"{statistics.median(len(one['used_pairs']) for _, one in found):g}",
-            f"{sum(one['outcome'] == Verdict.REGRESSION for _, one in found)} of {len(found)}",
+            ", ".join(dict.fromkeys(str(one["outcome"]) for _, one in found)),
         ]
-        for (slower, way), found in sorted(rows.items(), key=lambda item: (-item[0][0], item[0][1] != "before"))
+        for case in cases
+        for way in WAYS
+        for found in [rows[case, way]]
     ]
-    heads = ("after is slower by", "way", "options", "median (s)", "each (s)", "median pairs", "REGRESSION")
+    heads = [*(["after"] if "" not in cases else []), "way", "options", "median (s)", "each (s)", "median pairs"]
     machine = next(one["hardware"] for found in rows.values() for _, one in found)
     return f"""# Time to a verdict
 
-Wall time of `omni-bench ab` from the call to the verdict, with a paced server that answers after {1000 * FIRST_S:g} ms
-and ends {1000 * REST_S:g} ms later, and one that takes longer by a known share in both. The error of both ways is at
-most 5 % ([ab_simulation.md](ab_simulation.md)). Measured on {machine}.
+Wall time of `omni-bench ab` from the call to the verdict, with {what}. The error of both ways is
+at most 5 % ([ab_simulation.md](ab_simulation.md)). Measured on {machine}.
 
-{tabulate(table, heads, tablefmt="pipe", disable_numparse=True)}
+{tabulate(table, [*heads, "outcome"], tablefmt="pipe", disable_numparse=True)}
 
 ## Reproduce
 
 ```sh
-python -m benchmarks.time_to_verdict {" ".join([f"--studies {studies}", *overrides])}
+python -m benchmarks.time_to_verdict {" ".join([*arguments, f"--studies {studies}", *overrides])}
 ```
 """
 
 
-def _cpu_study(slower: int, way: str, number: int, overrides: Sequence[str]) -> tuple[float, Mapping[str, Any]]:
+def _paced(slower: int) -> list[str]:
     first, rest = (value * (1 + slower / 100) for value in (FIRST_S, REST_S))
+    return [f"before.command={SERVER}{REST_S} {FIRST_S}", f"after.command={SERVER}{rest:g} {first:g}"]
+
+
+def _whole_study(words: Sequence[str], number: int) -> tuple[float, Mapping[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "study"
-        words = [
-            f"before.command={SERVER}{REST_S} {FIRST_S}",
-            f"after.command={SERVER}{rest:g} {first:g}",
-            f"seed={number}",
-            f"dataset.seed={number}",
-            *{word.partition("=")[0]: word for word in (*CPU_LOAD, *WAYS[way], *overrides)}.values(),
-        ]
+        words = [f"seed={number}", f"dataset.seed={number}", *words]
+        words = list({word.partition("=")[0]: word for word in words}.values())
         started = time.monotonic()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
             code = omni_bench(["ab", *words, "--out", str(folder)])
@@ -154,6 +182,19 @@ def _cpu_study(slower: int, way: str, number: int, overrides: Sequence[str]) -> 
         if not (folder / JSON_NAME).is_file():
             raise SystemExit(f"exit code {code}: {said.getvalue()[-2000:]}")
         return took_s, json.loads((folder / JSON_NAME).read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class CardRow:
+    """A study that has ended, as it is kept and shown. ``run_cv``: a fraction, None: too few pairs."""
+
+    case: str
+    number: int
+    verdict: str
+    pairs: int
+    took_s: float
+    changes: str
+    run_cv: float | None
 
 
 @dataclass
@@ -180,35 +221,48 @@ class CardStudy:
         ]
         return math.sqrt(math.expm1(max(found) ** 2 / 2)) if found else None
 
+    def row(self) -> CardRow:
+        """What is kept of it once it has ended."""
+        verdict, took_s = str(self.verdict), round(self.took_s, 1)
+        return CardRow(self.case, self.number, verdict, self.pairs, took_s, _changes(self), self.run_cv)
 
-def on_card(overrides: Sequence[str], seconds: float) -> str:
-    """Three servers on one card, and the studies in turns until ``seconds`` are over; the report."""
+
+def on_card(overrides: Sequence[str], seconds: float, keep: Path | None = None) -> str:
+    """Three servers on one card, and the studies in turns until ``seconds`` are over; the report.
+
+    ``keep``: JSON lines of :class:`CardRow`; its studies are not measured again.
+    """
     started = time.monotonic()
     words = list({word.partition("=")[0]: word for word in (*CARD, *overrides)}.values())
     configs = {name: compose([*words, *more]) for name, more in _servers().items()}
+    rows = [CardRow(**json.loads(line)) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
+    done = {(row.case, row.number) for row in rows}
     folder = Path(tempfile.mkdtemp(prefix="omni-bench-verdict-"))
     targets = {name: create_target(config, folder / f"{name}.log") for name, config in configs.items()}
-    studies: list[CardStudy] = []
     try:
         with ThreadPoolExecutor(len(targets)) as pool:
             infos = list(pool.map(lambda target: target.start(), targets.values()))
-        ready_s = time.monotonic() - started
-        _say(f"three servers are ready after {ready_s:.0f} s")
+        _say(f"three servers are ready after {time.monotonic() - started:.0f} s")
         for case, number in _in_turns():
+            if (case, number) in done:
+                continue
             study = CardStudy(case, number)
             arms = {BEFORE: targets["one"], AFTER: targets["other" if case == SAME else "slow"]}
             config = compose([*words, f"dataset.seed={number}"])
             _run_card_study(study, arms, config, folder, lambda: time.monotonic() - started < seconds)
             if study.verdict is None:
                 break
-            studies.append(study)
+            rows.append(study.row())
+            if keep:
+                with keep.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(rows[-1])) + "\n")
             _say(f"{case} {number}: {study.verdict}, {study.pairs} pairs, {study.took_s:.0f} s")
     finally:
         for target in targets.values():
             target.stop()
         shutil.rmtree(folder, ignore_errors=True)
     device = (infos[0].health or {}).get("device_name") or (infos[0].health or {}).get("device")
-    return _card_report(studies, words, device, ready_s, time.monotonic() - started)
+    return _card_report(rows, words, device)
 
 
 def _servers() -> dict[str, list[str]]:
@@ -272,36 +326,36 @@ def _figures(
     return {name: (metrics.get(name) or {}).get(METRICS[name].headline) for name in primary_metrics()}
 
 
-def _card_report(
-    studies: Sequence[CardStudy], words: Sequence[str], device: str | None, ready_s: float, took_s: float
-) -> str:
-    rows, lines = [], []
+def _card_report(rows: Sequence[CardRow], words: Sequence[str], device: str | None) -> str:
+    table, lines = [], []
     for case, planned in DEVICE_STUDIES.items():
-        found = [one for one in studies if one.case == case]
-        alarms = sum(one.verdict is Verdict.REGRESSION for one in found)
+        found = [row for row in rows if row.case == case]
+        alarms = sum(row.verdict == Verdict.REGRESSION for row in found)
         what = "false REGRESSION" if case == SAME else "REGRESSION, found"
         low, high = rate_interval(alarms, len(found)) if found else (0.0, 1.0)
-        cvs = [one.run_cv for one in found if one.run_cv is not None]
-        cv = f"{100 * statistics.median(cvs):.2f} % (largest {100 * max(cvs):.2f} %)" if cvs else "n/a"
+        cvs = [row.run_cv for row in found if row.run_cv is not None]
+        cv = f"{_cv(statistics.median(cvs))} (largest {_cv(max(cvs))})" if cvs else "n/a"
+        took = f"{statistics.median(row.took_s for row in found):.0f} s" if found else "n/a"
         lines.append(
             f"- **{case}**, {what}: {alarms} of {len(found)} studies (95 % interval {100 * low:.0f} to "
-            f"{100 * high:.0f} %; {planned} were planned); median run CV of the noisiest primary {cv}."
+            f"{100 * high:.0f} %; {planned} were planned); median run CV of the noisiest primary {cv}; median time to "
+            f"the verdict {took}."
         )
-        rows += [
-            [case, f"{one.number:02d}", str(one.verdict), str(one.pairs), f"{one.took_s:.0f}", _changes(one), _cv(one)]
-            for one in found
+        table += [
+            [case, f"{row.number:02d}", row.verdict, str(row.pairs), f"{row.took_s:.0f}", row.changes, _cv(row.run_cv)]
+            for row in found
         ]
     heads = ("after", "study", "outcome", "pairs", "s", "changes", "run CV")
     return f"""# A/B studies with a known answer, on a card
 
 The reference server at the shapes of Qwen3-TTS 1.7B with random weights, on {device or "n/a"}: before and after
 the same (A/A), and after with {SLOW}, whose device idles for 8 % of each step. Three servers stay alive side by side
-for all studies, one under load at a time, so that what differs from start to start is not in the figures. The levels
-are short and nothing is heard. Servers ready after {ready_s:.0f} s, all after {took_s:.0f} s.
+for all studies of a call, one under load at a time, so that what differs from start to start is not in the figures.
+The levels are short and nothing is heard.
 
 {chr(10).join(lines)}
 
-{tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)}
+{tabulate(table, heads, tablefmt="pipe", disable_numparse=True)}
 
 ## Reproduce
 
@@ -321,8 +375,8 @@ def _changes(study: CardStudy) -> str:
     )
 
 
-def _cv(study: CardStudy) -> str:
-    return "n/a" if study.run_cv is None else f"{100 * study.run_cv:.2f} %"
+def _cv(value: float | None) -> str:
+    return "n/a" if value is None else f"{100 * value:.2f} %"
 
 
 def _say(text: str) -> None:

@@ -93,7 +93,7 @@ _LIST = (
         "stalled", "stalling requests", "Requests that stall", "", "lower",
         "Share of the requests of at least two chunks that stall once or more.",
         compute=lambda level: level.stalled, scope=Scope.LEVEL, percent=True, order=205, compared=Compared.PRIMARY,
-        gated=True, tail=True, points=True,
+        gated=True, tail=True, points=True, with_length=WithLength.BIASED,
     ),
     Metric(
         "stall_s", "stall", "Time stalled", "s", "lower",

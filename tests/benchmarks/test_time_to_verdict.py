@@ -48,7 +48,7 @@ def test_a_slowdown_stops_at_the_first_look_and_nothing_at_the_full_study(study,
     )
     same = study.play(SAME, 1.0, tmp_path)
     assert (same.verdict, same.pairs) == (Verdict.NO_REGRESSION, 5)
-    text = time_to_verdict._card_report([slow, same], ["x=1"], "a card", 3.0, 9.0)
+    text = time_to_verdict._card_report([slow.row(), same.row()], ["x=1"], "a card")
     assert "**slow_8**, REGRESSION, found: 1 of 1 studies" in text and "**A/A**, false REGRESSION: 0 of 1" in text
 
 
@@ -56,3 +56,24 @@ def test_a_study_that_runs_out_of_time_has_no_verdict(study, tmp_path):
     assert study.play(SLOW, 1.08, tmp_path, runs=5).verdict is None
     turns = time_to_verdict._in_turns()
     assert len(turns) == 30 and [case for case, _ in turns[:3]].count(SAME) == 2
+
+
+@pytest.mark.usefixtures("study")
+def test_a_call_that_was_cut_off_is_gone_on_with(monkeypatch, tmp_path):
+    started = []
+
+    def server(config, log):
+        started.append(log.stem)
+        info = SimpleNamespace(health={"device_name": "a card"})
+        slower = 1.08 if log.stem == "slow" else 1.0
+        return SimpleNamespace(name=log.stem, slower=slower, start=lambda: info, stop=lambda: None)
+
+    monkeypatch.setattr(time_to_verdict, "create_target", server)
+    monkeypatch.setattr(time_to_verdict, "DEVICE_STUDIES", {SAME: 2, SLOW: 1})
+    keep, words = tmp_path / "kept.jsonl", ["scenario=smoke", "reference.graphs=off"]
+    whole = time_to_verdict.on_card(words, 60, keep)
+    assert "1 of 1 studies" in whole and "0 of 2 studies" in whole and started == ["one", "other", "slow"]
+    lines = keep.read_text().splitlines()
+    keep.write_text("\n".join(lines[:2]) + "\n")
+    assert time_to_verdict.on_card(words, 60, keep).count("slow_8  ") == whole.count("slow_8  ")
+    assert keep.read_text().splitlines()[:2] == lines[:2] and len(keep.read_text().splitlines()) == 3

@@ -1,7 +1,8 @@
 """Length guard: is the audio of two arms equally long, so that RTF, E2EL and audio/s may be compared?
 
 RTF divides by the audio length and a fixed cost weighs less in longer audio; E2EL grows with it;
-audio/s is made of it. A change that merely speaks longer would look like a change of speed.
+audio/s is made of it, and a longer answer has more chances to stall. A change that merely speaks longer would look like
+a change of speed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class UtteranceKey(NamedTuple):
 
 @dataclass(frozen=True)
 class LengthGuard:
-    """The finding. ``tripped``: RTF, E2EL and audio/s are not to be judged; None if it could not be checked.
+    """The finding. ``tripped``: RTF, E2EL, audio/s and stalls are not to be judged; None if it could not be checked.
 
     ``change``: the mean change of a prompt's audio length (geometric); ``total_change``: that of all audio
     together; ``levels``: (concurrency, change). ``prompts``: twins compared, of which ``outside`` are more than
@@ -136,7 +137,7 @@ def _guard(
 
 
 def _biased() -> str:
-    """ "RTF, E2EL and audio/s"."""
+    """ "RTF, E2EL, audio/s and stalling requests"."""
     metrics = in_order(audio=True, text=False)
     *first, last = [metric.short for metric in metrics if metric.with_length is WithLength.BIASED]
     return f"{', '.join(first)} and {last}"

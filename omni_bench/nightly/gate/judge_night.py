@@ -95,11 +95,17 @@ def _judged(tonight: StoredRun, evidence: Evidence) -> tuple[SeriesResult, ...]:
 def _tails_not_judged(tonight: StoredRun, series: Sequence[SeriesResult]) -> list[str]:
     """A tail without a value or a history is said, and decides nothing: the medians are judged without it."""
     judged = {(one.metric, one.load) for one in series}
+    by_fit = {one.load for one in series if METRICS[one.metric].with_length is WithLength.INSTEAD}
     notes = []
     for metric in (METRICS[name] for name in gated_of(tonight) if METRICS[name].tail):
         left_out = [level for level in tonight.levels if (metric.name, level.load) not in judged]
-        new = [level.load for level in left_out if level.value(metric.name) is not None]
+        biased = by_fit if metric.with_length is WithLength.BIASED else set()
+        longer = [level.load for level in left_out if level.load in biased]
+        new = [level.load for level in left_out if level.value(metric.name) is not None and level.load not in biased]
         few = [level.load for level in left_out if level.requests < TAIL_MIN_REQUESTS and not metric.points]
+        if longer:
+            why = "the audio is not as long as in the nights before"
+            notes.append(f"{metric.short}: not judged at {', '.join(longer)}: {why}")
         if few:
             needs = f"a level needs at least {TAIL_MIN_REQUESTS} requests (load.requests_per_level)"
             notes.append(f"{metric.short}: not judged at {', '.join(few)}: {needs}")

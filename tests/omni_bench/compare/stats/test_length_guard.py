@@ -15,7 +15,7 @@ from omni_bench.records.level import Rate
 
 TAILS = ("ttfp_tail_ms", "stalled")
 PRIMARIES = ("ttfp_ms", "rtf", "audio_per_s", *TAILS)
-BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms", *TAILS)
+BY_FIT = ("ttfp_ms", "e2el_slope", "e2el_intercept_ms", "ttfp_tail_ms")
 
 
 def lengths(scale=1.0, *, levels=(1, 4), prompts=10):

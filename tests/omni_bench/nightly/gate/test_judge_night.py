@@ -260,6 +260,13 @@ def test_longer_audio_is_judged_by_the_fit(past):
     assert [one.metric for one in gate_night(past, slow, rerun=rerun).with_status(Status.REGRESSION)] == ["e2el_slope"]
 
 
+def test_longer_audio_may_stall_more_often():
+    with made.history_of([with_tail(number) for number in range(1, 13)]) as history:
+        result = gate_night(history, made.night(13, longer=1.1, ttfp_tail_ms=75.0, stalled=1 / 7))
+    assert "stalled" not in statuses(result) and result.exit_code == 0
+    assert "not judged at c = 1: the audio is not as long as in the nights before" in " ".join(result.notes)
+
+
 def test_a_level_that_was_dropped_is_inconclusive():
     keys = {"load.concurrency": [1, 4]}
     with made.history_of(made.nights(12, concurrencies=(1, 4), keys=keys)) as history:
