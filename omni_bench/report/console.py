@@ -24,7 +24,7 @@ from omni_bench.report.judge import own_error_line, voices_line
 from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import search_lines
 from omni_bench.report.server import account_lines, server_warnings
-from omni_bench.report.table import columns, error_rate
+from omni_bench.report.table import columns, error_rate, standstill_lines
 from omni_bench.report.utterances import by_damage, score_of
 from omni_bench.terminal import in_lines
 
@@ -117,6 +117,7 @@ def notes(run: Mapping[str, Any]) -> list[str]:
     lines = [
         injected,
         *(f"server: {one}" for one in server_warnings(run)),
+        *standstill_lines(run),
         *account_lines(run),
         *not_held_lines(run),
         *search_lines(run),

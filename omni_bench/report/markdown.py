@@ -43,6 +43,7 @@ from omni_bench.report.table import (
     level_table,
     percentile_table,
     shown_metrics,
+    standstill_lines,
 )
 from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
 
@@ -300,7 +301,7 @@ def _lag(run: Mapping[str, Any]) -> str | None:
         f"measured it on that machine; {NA}: it did not. Clock error: by how much stamps of other nodes of a Ray "
         "cluster may be wrong on this machine's clock (half of the shortest round trip, and drift)."
     )
-    return f"{lag_table(run)}\n\n{note}"
+    return "\n\n".join([lag_table(run), *(f"**{line}**" for line in standstill_lines(run)), note])
 
 
 def _percentiles(run: Mapping[str, Any]) -> str | None:

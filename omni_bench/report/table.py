@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from omni_bench.foreign_text import escape_markdown
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Metric, Part, Scope, Shown
 from omni_bench.records.level import Level as LevelKey
-from omni_bench.records.level import is_open_loop, level_of, level_or_none
+from omni_bench.records.level import is_open_loop, level_of, level_or_none, short_title
 from omni_bench.report.format import (
     NA,
     count,
@@ -30,6 +30,8 @@ from omni_bench.report.format import (
 
 Level = Mapping[str, Any]
 Run = Mapping[str, Any]
+STANDSTILL_MS = 100.0
+"""A player's buffer of a chunk or two is empty after so long; an idle machine's loop is late by a few ms."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,17 @@ def lag_table(run: Mapping[str, Any]) -> str:
         figures.append(fixed(max((node["error_ms"] for node in client.get("nodes", ())), default=None), 2))
         rows.append([str(level_of(level)), *figures])
     return markdown_table(headers, rows)
+
+
+def standstill_lines(run: Mapping[str, Any]) -> Iterator[str]:
+    """Each level in which the client stood still for STANDSTILL_MS or longer at a time, which no percentile tells."""
+    for level in run["levels"]:
+        longest_ms = (level.get("client") or {}).get("lag_max_ms")
+        if longest_ms is not None and longest_ms >= STANDSTILL_MS:
+            yield (
+                f"{short_title(level_of(level))}: the client stood still for {milliseconds(longest_ms)} ms at a time, "
+                "and perhaps the whole machine: what is slow or stalls at such a moment need not be the server's"
+            )
 
 
 def accuracy_table(run: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from omni_bench.report.page.lanes import distributions, in_flight_ns, swim_lanes
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
 from omni_bench.report.server import account_lines, server_warnings
-from omni_bench.report.table import columns, error_rate, percentile_table
+from omni_bench.report.table import columns, error_rate, percentile_table, standstill_lines
 
 TEMPLATE = Path(__file__).with_name("run.html")
 LOG_BYTES = 16_000
@@ -65,7 +65,9 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
         "valid": run["valid"],
         "reasons": _some(map(str, reasons), "run.json"),
         "next_steps": next_steps_of(run),
-        "notes": _some([*server_warnings(run), *account_lines(run), *search_lines(run)], "report.md"),
+        "notes": _some(
+            [*server_warnings(run), *standstill_lines(run), *account_lines(run), *search_lines(run)], "report.md"
+        ),
         "levels_left": levels - len(run["levels"]),
         "facts": {name: from_markdown(text) for name, text in facts_of(run).items()},
         "table": level_table(run),

@@ -136,5 +136,15 @@ def test_a_ttfp_that_differs_by_more_than_the_lag_explains(changes, lag_p99_ms, 
     assert bool(list(account_lines(run_of(account(**changes), lag_p99_ms=lag_p99_ms)))) is told
 
 
+def test_one_standstill_of_the_machine_is_in_a_mean_and_in_no_percentile():
+    run = run_of(account(client_mean=102.5), lag_p99_ms=1.2)
+    assert list(account_lines(run))
+    stood_still = {"lag_max_ms": 1274.0, "lag_samples": 86_735}  # 1.3 of 434 s
+    run["levels"][0]["client"].update(stood_still)
+    assert not list(account_lines(run))
+    run["levels"][0]["client"]["lag_max_ms"] = 20.0
+    assert list(account_lines(run))
+
+
 def test_a_figure_that_only_another_version_knows_is_passed_over():
     assert accounts_section(run_of(account(metric="of_tomorrow"))) is None

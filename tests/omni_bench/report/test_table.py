@@ -137,6 +137,16 @@ def test_other_tables_parse_with_and_without_values(name):
     assert all(cell in ("2", "n/a") for row in rows for cell in row)
 
 
+def test_a_client_that_stood_still_is_told_though_no_percentile_shows_it():
+    run = runs.make_run((1, 4))
+    run["levels"][0]["client"]["lag_max_ms"] = 1274.0
+    run["levels"][1]["client"]["lag_max_ms"] = 99.0
+    (line,) = table.standstill_lines(run)
+    assert line.startswith("c = 1: the client stood still for 1274 ms at a time")
+    run["levels"][0]["client"] = None
+    assert not list(table.standstill_lines(run))
+
+
 def test_percentile_table_shows_p95_as_na_without_support():
     names, rows = parse(table.percentile_table(runs.make_run((1,))))
     by_metric = {row[1]: dict(zip(names, row, strict=True)) for row in rows}
