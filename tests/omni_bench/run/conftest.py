@@ -19,7 +19,7 @@ from omni_bench.records.config import RunConfig
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.recording import LevelRecording, LoopLag
 from omni_bench.records.timeline import RequestError, Timeline
-from omni_bench.run import calibration, judging, orchestrate, prepare, rejudge
+from omni_bench.run import calibration, judging, load_phase, prepare, rejudge, results
 from omni_bench.run.config.compose import compose
 from omni_bench.targets.base import TargetInfo
 
@@ -88,7 +88,7 @@ class FakeTarget:
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> FakeTarget:
     fake = FakeTarget()
-    monkeypatch.setattr(orchestrate, "create_target", lambda *_: fake)
+    monkeypatch.setattr(load_phase, "create_target", lambda *_: fake)
     return fake
 
 
@@ -182,7 +182,7 @@ class FakeLoad:
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> FakeLoad:
     fake = FakeLoad()
-    monkeypatch.setattr(orchestrate, "run_level", fake)
+    monkeypatch.setattr(load_phase, "run_level", fake)
     return fake
 
 
@@ -216,7 +216,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
         fake.texts |= {reference.clip.request_id: reference.text for reference in references}
         return real(levels, *rest[:5], judging.transcribe)
 
-    monkeypatch.setattr(orchestrate, "judge_levels", judge_levels)
+    monkeypatch.setattr(results, "judge_levels", judge_levels)
     monkeypatch.setattr(rejudge, "judge_levels", judge_levels)
     monkeypatch.setattr(judging, "transcribe", fake.transcribe)
     monkeypatch.setattr(prepare, "find_judge", lambda *_: SPEC)

@@ -18,7 +18,7 @@ from omni_bench.errors import AccuracyError, ConfigError, StoreError, TargetErro
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run import judging, orchestrate, prepare
+from omni_bench.run import judging, load_phase, orchestrate, prepare, results
 from omni_bench.run.judging import GOOD
 from omni_bench.run.orchestrate import run
 
@@ -275,7 +275,7 @@ def test_ctrl_c_in_a_level(config, tmp_path, target, load, judge, monkeypatch, s
     def interrupted(plan: Any, **named: Any) -> LevelRecording:
         raise LevelInterrupted(load(plan, **named))
 
-    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    monkeypatch.setattr(load_phase, "run_level", interrupted)
     config.output.save_audio = save_audio
     with pytest.raises(KeyboardInterrupt, match=rf"5 finished requests are in {re.escape(str(tmp_path / 'run'))}"):
         run(config, tmp_path / "run")
@@ -305,8 +305,8 @@ def test_ctrl_c_while_the_server_stops_leaves_a_run_for_the_judge(config, tmp_pa
 
 
 def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypatch):
-    real = orchestrate.measure_level
-    monkeypatch.setattr(orchestrate, "measure_level", lambda *some, **named: (press_ctrl_c(), real(*some, **named))[1])
+    real = results.measure_level
+    monkeypatch.setattr(results, "measure_level", lambda *some, **named: (press_ctrl_c(), real(*some, **named))[1])
     config.asr.kind = "none"
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
@@ -315,8 +315,8 @@ def test_ctrl_c_while_metrics_are_made(config, tmp_path, target, load, monkeypat
 
 
 def test_ctrl_c_while_files_are_written_is_told_when_they_are(config, tmp_path, target, load, judge, monkeypatch):
-    real = orchestrate.write_run
-    monkeypatch.setattr(orchestrate, "write_run", lambda outcome: (press_ctrl_c(), real(outcome))[1])
+    real = results.write_run
+    monkeypatch.setattr(results, "write_run", lambda outcome: (press_ctrl_c(), real(outcome))[1])
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
@@ -330,14 +330,14 @@ def test_much_audio_is_checked_aloud_and_what_is_there_can_be_reported(
     """Before the checks begin every request is on disk, and it is said how to go on; one Ctrl-C waits for their end."""
     config.asr.kind = "none"
     monkeypatch.setattr(orchestrate, "is_much", lambda _: True)
-    real, seen = orchestrate.measure_level, []
+    real, seen = results.measure_level, []
 
     def measure_level(*some: Any, **named: Any) -> Any:
         seen.append(len(lines(tmp_path / "run")))
         press_ctrl_c()
         return real(*some, **named)
 
-    monkeypatch.setattr(orchestrate, "measure_level", measure_level)
+    monkeypatch.setattr(results, "measure_level", measure_level)
     with pytest.raises(KeyboardInterrupt, match="6 finished requests"):
         run(config, tmp_path / "run")
     printed = capsys.readouterr().err
@@ -347,7 +347,7 @@ def test_much_audio_is_checked_aloud_and_what_is_there_can_be_reported(
 
 
 def test_a_second_ctrl_c_takes_effect_at_once(config, tmp_path, target, load, judge, monkeypatch):
-    monkeypatch.setattr(orchestrate, "write_run", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
+    monkeypatch.setattr(results, "write_run", lambda _: (press_ctrl_c(2), pytest.fail("still running")))
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     assert not (tmp_path / "run" / "run.json").exists() and len(lines(tmp_path / "run")) == 6
@@ -389,7 +389,7 @@ def test_audio_that_was_lost_is_unchecked_and_not_clean(config, tmp_path, target
     def killed(plan: Any, **named: Any) -> LevelRecording:
         raise LevelInterrupted(replace(load(plan, **named), audio={}, lag=None, interrupted=True))
 
-    monkeypatch.setattr(orchestrate, "run_level", killed)
+    monkeypatch.setattr(load_phase, "run_level", killed)
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     (level,) = read(tmp_path / "run")["levels"]
@@ -456,7 +456,7 @@ def test_a_bug_in_the_metrics_loses_no_request(config, tmp_path, target, load, j
     def bug(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(orchestrate, "measure_level", bug)
+    monkeypatch.setattr(results, "measure_level", bug)
     with pytest.raises(ZeroDivisionError):
         run(config, tmp_path / "run")
     assert target.stopped >= 1 and len(lines(tmp_path / "run")) == 6

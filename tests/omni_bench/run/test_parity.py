@@ -15,7 +15,7 @@ from omni_bench.errors import ConfigError, StoreError, TargetError
 from omni_bench.load.runner import LevelBroken, LevelInterrupted
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run import orchestrate, rejudge
+from omni_bench.run import load_phase, rejudge
 from omni_bench.run import parity as alone
 from omni_bench.run.judging import GOOD
 from omni_bench.run.orchestrate import run
@@ -204,7 +204,7 @@ def test_ctrl_c_in_the_phase_leaves_the_levels(
             return load(plan, **named)
         raise LevelInterrupted(load(plan, **named)) if held_back else KeyboardInterrupt
 
-    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    monkeypatch.setattr(load_phase, "run_level", interrupted)
     with pytest.raises(KeyboardInterrupt, match="6 finished requests are in"):
         run(parity_config, tmp_path / "run")
     document = RunFolder.open(tmp_path / "run").read_run()
@@ -228,7 +228,7 @@ def test_a_client_that_dies_in_the_phase_leaves_the_levels(
             return load(plan, **named)
         raise LevelBroken("the load worker ended early", load(plan, **named))
 
-    monkeypatch.setattr(orchestrate, "run_level", broken)
+    monkeypatch.setattr(load_phase, "run_level", broken)
     with pytest.raises(LevelBroken):
         run(parity_config, tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")

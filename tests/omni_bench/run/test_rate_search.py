@@ -17,7 +17,7 @@ from omni_bench.metrics.slo import Slo
 from omni_bench.records.level import Rate, level_of
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.timeline import RequestError
-from omni_bench.run import orchestrate
+from omni_bench.run import load_phase
 from omni_bench.run.config.compose import compose
 from omni_bench.run.orchestrate import run
 from omni_bench.run.rate_search import search_record, slo_of
@@ -91,7 +91,7 @@ class Capacity:
 @pytest.fixture
 def capacity(load: Any, target: Any, monkeypatch: pytest.MonkeyPatch) -> Capacity:
     found = Capacity(load, 5.0)
-    monkeypatch.setattr(orchestrate, "run_level", found)
+    monkeypatch.setattr(load_phase, "run_level", found)
     return found
 
 

@@ -12,7 +12,7 @@ from omni_bench.commands.stored_runs import report_command
 from omni_bench.errors import EXIT_INVALID, StoreError
 from omni_bench.records.recording import LevelRecording
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run import orchestrate
+from omni_bench.run import load_phase, orchestrate
 from omni_bench.run.orchestrate import run
 from omni_bench.run.rebuild import rebuild
 
@@ -29,7 +29,7 @@ def test_a_killed_run_is_reported_from_what_is_there(config, tmp_path, target, l
         def kill(*_: object) -> None:
             raise Killed
 
-        killing.setattr(orchestrate, "_results", kill)
+        killing.setattr(orchestrate, "judged_results", kill)
         with pytest.raises(Killed):
             run(config, folder)
     assert (folder / "begun.json").is_file() and (folder / ".spool").is_dir() and not (folder / "run.json").exists()
@@ -53,7 +53,7 @@ def test_a_killed_run_is_reported_from_what_is_there(config, tmp_path, target, l
 
 def test_a_folder_that_is_removed_is_written_again(config, tmp_path, target, load, monkeypatch, capsys):
     folder, config.load.concurrency = tmp_path / "run", [1, 2]
-    real, measured = orchestrate.run_level, []
+    real, measured = load_phase.run_level, []
 
     def removed_after_the_first(plan: Any, **named: Any) -> LevelRecording:
         recording = real(plan, **named)
@@ -62,7 +62,7 @@ def test_a_folder_that_is_removed_is_written_again(config, tmp_path, target, loa
             shutil.rmtree(folder)
         return recording
 
-    monkeypatch.setattr(orchestrate, "run_level", removed_after_the_first)
+    monkeypatch.setattr(load_phase, "run_level", removed_after_the_first)
     with pytest.raises(StoreError, match="was removed while the run went on"):
         run(config, folder)
     document = json.loads((folder / "run.json").read_text())

@@ -14,7 +14,7 @@ from omni_bench.load.runner import LevelInterrupted
 from omni_bench.records.invalid_reason import Code, invalid, reasons_of
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.schema import SCHEMA_VERSION
-from omni_bench.run import orchestrate, rejudge
+from omni_bench.run import load_phase, rejudge
 from omni_bench.run.orchestrate import run
 from omni_bench.run.progress import RunProgress
 from omni_bench.run.rejudge import judge_again, redraw
@@ -197,7 +197,7 @@ def test_a_run_that_was_interrupted_in_its_load_phase_can_be_judged(
     def interrupted(plan, **named):
         raise LevelInterrupted(load(plan, **named))
 
-    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    monkeypatch.setattr(load_phase, "run_level", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config, tmp_path / "run")
     after = again(tmp_path / "run")

@@ -11,11 +11,12 @@ import pytest
 from reasons import said
 
 from omni_bench.errors import AccuracyError, ConfigError, StoreError, TargetError
+from omni_bench.load.events import RequestFinished
 from omni_bench.load.runner import INTERRUPTED, LevelInterrupted
 from omni_bench.records.invalid_reason import Code, own_reasons, reasons_of
 from omni_bench.records.recording import LevelRecording, unsent_timeline
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run import orchestrate
+from omni_bench.run import load_phase, orchestrate
 from omni_bench.run.orchestrate import resume, run
 from omni_bench.run.rebuild import rebuild
 from omni_bench.run.rejudge import redraw
@@ -28,13 +29,13 @@ class Killed(BaseException):
 @pytest.fixture
 def sent(load, monkeypatch) -> list[str]:
     """The measured requests that were sent, in order."""
-    real, names = orchestrate.run_level, []
+    real, names = load_phase.run_level, []
 
     def noting(plan: Any, **named: Any) -> LevelRecording:
         names.extend(one.request_id for one in plan.measured)
         return real(plan, **named)
 
-    monkeypatch.setattr(orchestrate, "run_level", noting)
+    monkeypatch.setattr(load_phase, "run_level", noting)
     return names
 
 
@@ -48,7 +49,7 @@ def killed_run(config: Any, folder: Path, monkeypatch: Any, where: Any) -> None:
     """A run that is killed: as if no handler of it had run."""
     with monkeypatch.context() as patch:
         where(patch)
-        for name in ("_results", "_write_down"):
+        for name in ("judged_results", "write_down"):
             patch.setattr(orchestrate, name, _dead)
         patch.setattr(RunFolder, "end", lambda *_, **__: None)
         with pytest.raises(Killed):
@@ -112,7 +113,7 @@ def test_a_level_that_had_not_begun_claims_its_speed(two_levels, tmp_path, targe
 
 def test_an_interrupted_run_goes_on_more_than_once(two_levels, tmp_path, target, load, sent, judge, monkeypatch):
     folder = tmp_path / "run"
-    real, cuts = orchestrate.run_level, ["c1-0002", "c2-0001"]
+    real, cuts = load_phase.run_level, ["c1-0002", "c2-0001"]
 
     def interrupted(plan: Any, **named: Any) -> LevelRecording:
         names = [one.request_id for one in plan.measured]
@@ -122,10 +123,10 @@ def test_an_interrupted_run_goes_on_more_than_once(two_levels, tmp_path, target,
         first = real(replace(plan, measured=plan.measured[:at]), **named)
         rest = tuple(unsent_timeline(one, plan.concurrency, INTERRUPTED, 10) for one in plan.measured[at:])
         for one in rest:
-            named["on_event"](orchestrate.RequestFinished(one))
+            named["on_event"](RequestFinished(one))
         raise LevelInterrupted(replace(first, timelines=first.timelines + rest, interrupted=True))
 
-    monkeypatch.setattr(orchestrate, "run_level", interrupted)
+    monkeypatch.setattr(load_phase, "run_level", interrupted)
     with pytest.raises(KeyboardInterrupt, match=r"2 finished requests are in .*; go on with: omni-bench run --resume"):
         run(two_levels, folder)
     with pytest.raises(KeyboardInterrupt, match="5 finished requests"):
@@ -241,7 +242,7 @@ def test_a_run_whose_last_answer_had_come_needs_no_server(config, tmp_path, targ
 def test_a_profile_that_is_missing_needs_the_server(config, tmp_path, target, load, sent, judge, monkeypatch):
     config.output.profile = True
     folder = tmp_path / "run"
-    killed_run(config, folder, monkeypatch, lambda patch: patch.setattr(orchestrate, "_profile", _dead))
+    killed_run(config, folder, monkeypatch, lambda patch: patch.setattr(load_phase, "_profile", _dead))
     assert len(lines(folder)) == 6
     monkeypatch.setattr(orchestrate, "check_target", no_target)
     with pytest.raises(TargetError, match="no GPU here"):

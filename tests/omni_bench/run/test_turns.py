@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from omni_bench.errors import AccuracyError, StoreError, TargetError
 from omni_bench.records.invalid_reason import Code, own_reasons
 from omni_bench.records.run_folder import RunFolder
-from omni_bench.run import orchestrate
+from omni_bench.run import load_phase, orchestrate, results
 from omni_bench.run.orchestrate import run, run_in_turns
 from omni_bench.run.progress import PartOf
 from omni_bench.run.turns import Part
@@ -51,14 +50,15 @@ def test_levels_take_turns_and_each_run_is_an_ordinary_one(parts, config, tmp_pa
 
 def test_a_run_does_not_last_while_others_have_their_turns(parts, load, judge, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(orchestrate, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=time.sleep))
-    real = orchestrate.run_level
+    for module in (orchestrate, results):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    real = load_phase.run_level
 
     def slow(plan: Any, **named: Any) -> Any:
         clock[0] += 10.0 if named["base_url"].endswith(":2") else 3.0
         return real(plan, **named)
 
-    monkeypatch.setattr(orchestrate, "run_level", slow)
+    monkeypatch.setattr(load_phase, "run_level", slow)
     assert [document["duration_s"] for document in run_in_turns(parts, abba)] == [20.0, 6.0]
 
 
