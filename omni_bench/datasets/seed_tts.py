@@ -166,7 +166,7 @@ def _list_of(root: Path, locale: str) -> Path:
     try:
         if meta.is_file():
             return meta
-        others = sorted(meta.parent.glob("*.lst"))
+        others = sorted(one for one in meta.parent.glob("*.lst") if one.is_file())  # a pipe would wait for ever
     except OSError as error:
         raise DatasetError(f"cannot read {meta}: {error.strerror or error}") from error
     if len(others) == 1:

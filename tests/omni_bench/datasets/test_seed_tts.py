@@ -146,6 +146,14 @@ def test_a_list_may_have_another_name(tmp_path):
         read_seed_tts(root, "en")
 
 
+@pytest.mark.parametrize("root", ["", "en/meta.lst"])
+def test_a_pipe_is_no_list_and_is_not_waited_for(tmp_path, root):
+    (tmp_path / "en").mkdir()
+    os.mkfifo(tmp_path / "en" / "meta.lst")
+    with pytest.raises(DatasetError, match="no file"):
+        read_seed_tts(tmp_path / root, "en")
+
+
 def test_bad_utf8_is_a_bad_row(tmp_path):
     root = make_set(tmp_path, b"ok|r||fine\nx|r||caf\xe9\n")
     with pytest.raises(DatasetError, match=r"line 2: not UTF-8 \(byte 9"):
