@@ -111,7 +111,10 @@ def main() -> int:
     if arguments.device:
         out, text = DEVICE_OUT, on_card(overrides, arguments.seconds, arguments.keep)
     elif arguments.ladder:
-        out, text = LADDER_OUT, whole_studies({"": LADDER}, ON_LADDER, arguments.studies or 1, ["--ladder"], overrides)
+        out, text = (
+            LADDER_OUT,
+            whole_studies({"a graph a step": LADDER}, ON_LADDER, arguments.studies or 1, ["--ladder"], overrides),
+        )
     else:
         cases = {f"{slower} % slower": (*_paced(slower), *CPU_LOAD) for slower in SLOWER}
         out, text = OUT, whole_studies(cases, ON_PACED, arguments.studies or 3, [], overrides)
@@ -133,10 +136,10 @@ def whole_studies(
         for case, words in cases.items():
             for way in WAYS if number % 2 else reversed(WAYS):
                 rows.setdefault((case, way), []).append(_whole_study([*words, *WAYS[way], *overrides], number))
-                _say(f"{case} {way}, study {number}: {rows[case, way][-1][0]:.0f} s".lstrip())
+                _say(f"{case} {way}, study {number}: {rows[case, way][-1][0]:.0f} s")
     table = [
         [
-            *([case] if case else []),
+            case,
             way,
             " ".join(WAYS[way]),
             f"{statistics.median(took_s for took_s, _ in found):.0f}",
@@ -148,14 +151,14 @@ def whole_studies(
         for way in WAYS
         for found in [rows[case, way]]
     ]
-    heads = [*(["after"] if "" not in cases else []), "way", "options", "median (s)", "each (s)", "median pairs"]
+    heads = ("after", "way", "options", "median (s)", "each (s)", "median pairs", "outcome")
     machine = next(one["hardware"] for found in rows.values() for _, one in found)
     return f"""# Time to a verdict
 
 Wall time of `omni-bench ab` from the call to the verdict, with {what}. The error of both ways is
 at most 5 % ([ab_simulation.md](ab_simulation.md)). Measured on {machine}.
 
-{tabulate(table, [*heads, "outcome"], tablefmt="pipe", disable_numparse=True)}
+{tabulate(table, heads, tablefmt="pipe", disable_numparse=True)}
 
 ## Reproduce
 
