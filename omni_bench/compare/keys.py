@@ -28,8 +28,8 @@ from reference_impl.settings import ServerSettings
 
 # What ends a request that goes wrong (it is a failure then), where a key is kept, and what marks a level:
 # none of these changes a valid measurement.
-_CLIENT_LIMITS = ("api_key_env", "connect_timeout_s", "content_types", "max_audio_s", "request_timeout_s")
-_CLIENT_LIMITS += ("stall_timeout_s",)
+_CLIENT_LIMITS = ("api_key_env", "api_key_header", "connect_timeout_s", "content_types", "max_audio_s")
+_CLIENT_LIMITS += ("request_timeout_s", "stall_timeout_s")
 _LOAD_MARKS = ("lag_budget_ms", "ray_address", "rotate_levels")
 _ASR_KEYS = ("kind", "lead_silence_ms", "tail_silence_ms")
 # Where the server happens to listen, what is checked beforehand and how long to wait for it, and what versions and

@@ -20,7 +20,7 @@ class LevelJob:
     """All that the worker needs for one level.
 
     ``kind``: the wire form, of :data:`.clients.wire_forms.FORMS`; ``url``: its endpoint. ``api_key_env`` names a
-    variable; the key itself is never sent. ``id_prefix``: of the ids on the wire, so that no two levels share one.
+    variable; the key itself is not in a job. ``id_prefix``: of the ids on the wire, so that no two levels share one.
 
     Where a level has several workers (:mod:`omni_bench.load.shares`), ``slots`` are this one's of a closed loop, and
     ``plan`` is its share. ``tickets_fd``: an inherited file from which they all draw the measured requests of the
@@ -35,6 +35,7 @@ class LevelJob:
     spool_dir: str
     options: WireOptions
     api_key_env: str | None
+    api_key_header: str
     id_prefix: str = ""
     slots: int | None = None
     tickets_fd: int | None = None

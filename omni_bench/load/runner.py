@@ -167,6 +167,7 @@ def make_job(
             reuse=reuse,
         ),
         api_key_env=client.api_key_env,
+        api_key_header=client.api_key_header,
         id_prefix=f"{secrets.token_hex(6)}-",
     )
 

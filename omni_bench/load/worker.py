@@ -47,7 +47,7 @@ from omni_bench.load.events import (
 from omni_bench.load.lag import LagSampler, StampedLoop
 from omni_bench.load.loops import LoopResult, run_closed_loop, run_open_loop
 from omni_bench.load.shares import drawn
-from omni_bench.records.hidden_key import without_key
+from omni_bench.records.api_key import find_key, without_key
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import PlannedRequest
 from omni_bench.records.recording import unsent_timeline
@@ -113,7 +113,7 @@ class LevelRun:
         self._job = job
         self._events = events
         self._abort = abort
-        self._api_key = os.environ[job.api_key_env] if job.api_key_env is not None else None
+        self._api_key = find_key(job.api_key_env, job.api_key_header)
         self._spool_dir = Path(job.spool_dir)
         self._start: asyncio.Future[int] | None = None
         self._no_server: RequestError | None = None

@@ -116,6 +116,7 @@ class ClientConfig:
     max_audio_s: float = key(300.0, "an answer with more audio than this has failed")
     content_types: list[str] = key([], "content types taken for what was asked for, as of a gateway: [audio/mpeg]")
     api_key_env: Optional[str] = key(None, "name of the environment variable that holds the API key")
+    api_key_header: str = key("Authorization", "header of the key: Authorization (Bearer KEY) or its own, as api-key")
     extra_body: dict[str, Any] = key({}, "further fields of the request; stored with the run: no secrets")
 
 

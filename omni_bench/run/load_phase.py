@@ -14,6 +14,7 @@ from omni_bench.load.events import LoadEvent
 from omni_bench.load.open_plan import probe_schedule
 from omni_bench.load.runner import LevelBroken, LevelInterrupted, run_level
 from omni_bench.load.signals import HeldBackSignals
+from omni_bench.records.api_key import key_of
 from omni_bench.records.config import RAY, LoadConfig
 from omni_bench.records.level import Rate, level_title
 from omni_bench.records.plan import LevelPlan
@@ -30,7 +31,6 @@ from omni_bench.run.server_facts import target_facts
 from omni_bench.run.session import Session, note_begun
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
-from omni_bench.targets.probe import key_of
 
 
 class LoadPhase:

@@ -28,8 +28,8 @@ from omni_bench.load.clients.session import IDLE_S, open_session
 from omni_bench.load.clients.wire_forms import FORMS, RequestedModalities
 from omni_bench.load.events import LevelJob
 from omni_bench.load.runner import TARGET_DIED, make_job
+from omni_bench.records.api_key import key_of, without_key
 from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
-from omni_bench.records.hidden_key import without_key
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.timeline import RequestError, Timeline
@@ -44,7 +44,7 @@ from omni_bench.run.conformance import (
     warnings,
 )
 from omni_bench.targets.base import Target, TargetInfo
-from omni_bench.targets.probe import key_advice, key_of
+from omni_bench.targets.probe import key_advice
 from omni_bench.targets.reference import injected_fault
 
 SHORT = {"en": "Good morning.", "zh": "大家早上好。"}

@@ -15,6 +15,7 @@ import msgspec
 from omni_bench.load.runner import LevelInterrupted
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.trace_stages import trace_of
+from omni_bench.records.api_key import ApiKey
 from omni_bench.records.config import RunConfig
 from omni_bench.records.level import Rate
 from omni_bench.records.plan import LevelPlan
@@ -68,7 +69,7 @@ def take_profile(
     url: str,
     folder: Path,
     drive: Callable[[LevelPlan], LevelRecording],
-    key: str | None = None,
+    key: ApiKey | None = None,
 ) -> RunProfile:
     """Trace the requests of ``plan``; ``url``: the server's own address, ``folder``: of the run.
 

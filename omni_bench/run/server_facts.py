@@ -10,6 +10,7 @@ from typing import Any
 from omni_bench.foreign_text import one_field
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.request import request_metrics
+from omni_bench.records.api_key import ApiKey, key_of
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.records.level import level_fields
 from omni_bench.records.prompt import Prompt
@@ -17,7 +18,6 @@ from omni_bench.records.recording import LevelRecording
 from omni_bench.run.probing import SETTLE_S, injected, probe_server
 from omni_bench.run.provenance import harness
 from omni_bench.targets.base import Target, TargetInfo
-from omni_bench.targets.probe import key_of
 from omni_bench.targets.reference import injected_fault
 from omni_bench.targets.server_metrics import Scrape, differences, observed, preemptions, scrape
 
@@ -32,7 +32,7 @@ class ServerFacts:
     _scrape: Scrape | None = None
     _last: Scrape | None = None
     _url: str = ""
-    _key: str | None = None
+    _key: ApiKey | None = None
 
     @property
     def keeps_connections(self) -> bool:

@@ -12,13 +12,14 @@ from pathlib import Path
 import psutil
 
 from omni_bench.errors import ConfigError, TargetError
+from omni_bench.records.api_key import ApiKey, key_of
 from omni_bench.records.config import TargetConfig
 from omni_bench.targets.base import TargetInfo, TargetKind
 from omni_bench.targets.gpus import gpu_processes, left_behind
 from omni_bench.targets.interpreter import Interpreter, ask_interpreter
 from omni_bench.targets.launch import NamedServer, guarded_command, launch_command, launch_env, server_python
 from omni_bench.targets.preflight import check_target, missing_program, preflight
-from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, key_advice, key_of, url_of
+from omni_bench.targets.probe import ProbeAnswer, check_port_free, free_port, get, key_advice, url_of
 from omni_bench.targets.process import ServerProcess
 from omni_bench.terminal import say_aside
 
@@ -36,7 +37,9 @@ class CommandTarget:
     so that it ends too if this process is killed.
     """
 
-    def __init__(self, config: TargetConfig, log_path: Path, server: NamedServer | None = None, key: str | None = None):
+    def __init__(
+        self, config: TargetConfig, log_path: Path, server: NamedServer | None = None, key: ApiKey | None = None
+    ):
         self._config = config
         self._key = key
         self._server = server

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from omni_bench.errors import ConfigError, TargetError
 from omni_bench.load.clients.urls import server_root, url_problem
+from omni_bench.records.api_key import ApiKey, key_of
 from omni_bench.records.config import RunConfig, TargetConfig
 from omni_bench.targets.base import OK, PROBLEM, Finding, TargetInfo, TargetKind
-from omni_bench.targets.probe import get, key_advice, key_of
+from omni_bench.targets.probe import get, key_advice
 
 POLL_S = 0.25
 PROBE_TIMEOUT_S = 5.0
@@ -20,7 +21,7 @@ FINDING_TIMEOUT_S = 3.0
 class ExternalTarget:
     """The server at ``config.url``. It is asked, never launched or stopped."""
 
-    def __init__(self, config: TargetConfig, key: str | None = None):
+    def __init__(self, config: TargetConfig, key: ApiKey | None = None):
         if config.url is None:
             raise TargetError("target.url is needed for an external target")
         self._config = config

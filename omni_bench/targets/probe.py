@@ -5,20 +5,18 @@ from __future__ import annotations
 import errno
 import http.client
 import io
-import os
 import socket
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from omni_bench.errors import TargetError
-from omni_bench.records.config import ClientConfig
+from omni_bench.records.api_key import ApiKey, without_key
 from omni_bench.records.files import parse_foreign_json
-from omni_bench.records.hidden_key import without_key
 
 MAX_BODY_BYTES = 1 << 20
 
@@ -29,7 +27,7 @@ class _KeepKeyHome(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, *more: Any) -> urllib.request.Request | None:
         new = super().redirect_request(req, *more)
         if new is not None and urlsplit(new.full_url)[:2] != urlsplit(req.full_url)[:2]:
-            new.remove_header("Authorization")
+            new.headers.clear()  # ours hold nothing else
         return new
 
 
@@ -91,17 +89,15 @@ class _Limited(io.RawIOBase):
         super().close()
 
 
-def key_of(client: ClientConfig) -> str | None:
-    """The key that ``client.api_key_env`` names, None if there is none."""
-    return None if client.api_key_env is None else os.environ.get(client.api_key_env)
-
-
-def key_advice(status: int | None, key: str | None) -> str:
+def key_advice(status: int | None, key: ApiKey | None) -> str:
     """What to do about a refusal for want of a key (401, 403), empty for any other status."""
     if status not in (401, 403):
         return ""
     if key:
-        return "it wants a key (other than the one that client.api_key_env names, or not as Authorization: Bearer)"
+        return (
+            "it wants a key (other than the one that client.api_key_env names, or in another header than "
+            f"client.api_key_header={key.header})"
+        )
     return "it wants a key (name the variable that holds it: client.api_key_env=NAME)"
 
 
@@ -115,7 +111,7 @@ class ProbeAnswer:
     status: int | None
     body: bytes
     problem: str | None
-    key: str | None = field(default=None, repr=False)
+    key: ApiKey | None = None
 
     @property
     def said(self) -> str:
@@ -141,7 +137,7 @@ class ProbeAnswer:
             return None
 
 
-def get(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
+def get(url: str, timeout_s: float, key: ApiKey | None = None) -> ProbeAnswer:
     """One GET, with the API ``key`` if there is one. Never raises: what went wrong is in ``problem``.
 
     ``timeout_s``: of all of it, from the connection to the last byte, however slowly the server sends.
@@ -149,19 +145,19 @@ def get(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
     return _ask("GET", url, timeout_s, key)
 
 
-def post(url: str, timeout_s: float, key: str | None = None) -> ProbeAnswer:
+def post(url: str, timeout_s: float, key: ApiKey | None = None) -> ProbeAnswer:
     """One POST without a body, as :func:`get`."""
     return _ask("POST", url, timeout_s, key)
 
 
-def _ask(method: str, url: str, timeout_s: float, key: str | None) -> ProbeAnswer:
+def _ask(method: str, url: str, timeout_s: float, key: ApiKey | None) -> ProbeAnswer:
     deadline = _Deadline(timeout_s)
     try:
         request = urllib.request.Request(
             url,
             method=method,
             data=b"" if method == "POST" else None,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=key.headers if key else {},
         )
         with deadline.opener().open(request, timeout=timeout_s) as response:
             return ProbeAnswer(response.status, _read_body(response), None, key)

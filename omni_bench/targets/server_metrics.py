@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from omni_bench.errors import shorten
+from omni_bench.records.api_key import ApiKey
 from omni_bench.targets.probe import MAX_BODY_BYTES, get
 
 SCRAPE_TIMEOUT_S = 5.0
@@ -55,7 +56,7 @@ class Scrape:
     bad_lines: tuple[str, ...] = ()
 
 
-def scrape(base_url: str, key: str | None = None) -> Scrape:
+def scrape(base_url: str, key: ApiKey | None = None) -> Scrape:
     """GET ``/metrics``, its first MiB within a few seconds. Never raises: what went wrong is in ``problem``.
 
     Of an answer that is longer, the lines and the series that came whole.

@@ -17,7 +17,7 @@ from omni_bench.run.config.compose import compose
 from omni_bench.run.config.validate import validate
 
 FREE_GROUPS = ("target", "reference")
-FREE_KEYS = ("client.api_key_env",)
+FREE_KEYS = ("client.api_key_env", "client.api_key_header")
 """What the arms may differ in: the server. Anything else would compare two measurements, not two servers."""
 
 MAX_KEPT = 128

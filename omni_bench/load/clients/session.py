@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from omni_bench.load.clients.responses import ERROR_BODY_LIMIT_BYTES, describe_body
+from omni_bench.records.api_key import ApiKey
 
 REFUSAL_TIMEOUT_S = 5.0  # how long the text of a refused WebSocket is waited for
 READ_BUFFER_BYTES = 1024 * 1024  # a read returns all that has arrived, whatever the chunking
@@ -49,7 +50,7 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
 
 
 def open_session(
-    options: WireOptions, api_key: str | None = None, *, reuse: bool = True, idle_s: float = IDLE_S
+    options: WireOptions, api_key: ApiKey | None = None, *, reuse: bool = True, idle_s: float = IDLE_S
 ) -> aiohttp.ClientSession:
     """A session without limits, cookies, proxies or decompression of its own. Close it after use.
 
@@ -60,9 +61,7 @@ def open_session(
 
     The deadline of a whole request is not aiohttp's but the caller's, so that an abort can end it.
     """
-    headers = {"Accept-Encoding": "identity"}
-    if api_key is not None:
-        headers["Authorization"] = f"Bearer {api_key}"
+    headers = {"Accept-Encoding": "identity", **(api_key.headers if api_key else {})}
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=idle_s)
         if reuse and options.reuse

@@ -11,6 +11,7 @@ from omni_bench.accuracy.asr.settings import judge_settings
 from omni_bench.datasets.source import bad_locale
 from omni_bench.errors import ConfigError, choice
 from omni_bench.load.ray_cluster import check_address
+from omni_bench.records.api_key import key_of
 from omni_bench.records.config import (
     CLOSED_LOOP,
     DATASET_KINDS,
@@ -29,7 +30,6 @@ from omni_bench.records.convert import plain
 from omni_bench.run.config.validate_client import validate_client, validate_requested
 from omni_bench.run.config.validate_load import validate_open_loop, validate_slo
 from omni_bench.run.config.validate_target import validate_target
-from omni_bench.targets.probe import key_of
 from reference_impl.faults.catalogue import FAULTS, MAX_SLOW_PERCENT, slow_percent
 from reference_impl.model.presets import PRESETS
 from reference_impl.settings import (
@@ -93,10 +93,10 @@ def validate(config: RunConfig) -> None:
 def _typed_key(config: RunConfig) -> None:
     """Refuse the key itself among the values, which are published with the run. The message does not repeat it."""
     variable, key = config.client.api_key_env, key_of(config.client)
-    if key is None or len(key) < MIN_KEY_CHARS:
+    if key is None or len(key.text) < MIN_KEY_CHARS:
         return
     for place, text in _texts(plain(config), ""):
-        if key in text:
+        if key.text in text:
             raise ConfigError(
                 f"{place} holds the key that client.api_key_env={variable} names, and would be stored with the run; "
                 f"leave it out: the key is sent as a header, and a launched server inherits {variable}"

@@ -13,6 +13,12 @@ from omni_bench.records.config import ClientConfig, RunConfig
 from omni_bench.targets.chaos_proxy.catalogue import WIRE_FAULTS, faults_of
 
 _CONTENT_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)  # RFC 6838
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # a token of RFC 9110
+_TAKEN_HEADER = re.compile(
+    r"accept(-encoding)?|connection|content-(length|type)|host|sec-websocket-.*|transfer-encoding|upgrade|user-agent|"
+    r"x-request-id",
+    re.IGNORECASE,
+)
 _LIMITS = (("ttfp_ms", "stall_s"), ("ttft_ms", "tpot_ms"))
 """Those of the service level that are on audio, and on text."""
 
@@ -33,6 +39,13 @@ def validate_client(client: ClientConfig) -> None:
     for one in client.content_types:
         if not _CONTENT_TYPE.fullmatch(one.strip()):
             raise ConfigError(f"client.content_types={one!r}: a type and a subtype, such as audio/mpeg")
+    header = client.api_key_header
+    if not _HEADER.fullmatch(header):
+        raise ConfigError(f"client.api_key_header={header!r}: the name of a header, such as api-key")
+    if _TAKEN_HEADER.fullmatch(header):
+        raise ConfigError(
+            f"client.api_key_header={header}: it has another use; valid: Authorization, or such as api-key"
+        )
     for name in ("request_timeout_s", "connect_timeout_s", "stall_timeout_s", "max_audio_s"):
         value = getattr(client, name)
         if not (math.isfinite(value) and value > 0):

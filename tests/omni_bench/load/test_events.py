@@ -52,7 +52,9 @@ def test_a_finished_request_round_trips(make_plan):
 
 def test_a_job_round_trips(make_plan):
     options = WireOptions(sample_rate_hz=24_000, request_timeout_s=1.5, connect_timeout_s=2.5, max_audio_s=3.5)
-    job = LevelJob(make_plan(3, 5), "openai_speech", "http://h/s", "http://h/health", "/spool", options, "KEY")
+    job = LevelJob(
+        make_plan(3, 5), "openai_speech", "http://h/s", "http://h/health", "/spool", options, "KEY", "api-key"
+    )
     assert read_job(write_message(job)) == job
 
 

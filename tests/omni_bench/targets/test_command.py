@@ -9,6 +9,7 @@ from processes import fake_server
 from repository import HELPERS
 
 from omni_bench.errors import TargetError
+from omni_bench.records.api_key import ApiKey
 from omni_bench.records.config import TargetConfig
 from omni_bench.targets import command as command_module
 from omni_bench.targets.command import CommandTarget
@@ -47,7 +48,11 @@ def test_a_server_that_has_neither_path_is_not_waited_for(target, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("key", "advice"), [(None, "name the variable .*client.api_key_env=NAME"), ("x", "other than")]
+    ("key", "advice"),
+    [
+        (None, "name the variable .*client.api_key_env=NAME"),
+        (ApiKey("x", "api-key"), "other than .*client.api_key_header=api-key"),
+    ],
 )
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_server_that_wants_a_key_says_so_at_once(target, status, key, advice):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from omni_bench.errors import TargetError
-from omni_bench.records.hidden_key import without_key
+from omni_bench.records.api_key import ApiKey, without_key
 from omni_bench.targets.probe import MAX_BODY_BYTES, check_port_free, free_port, get, url_of
 
 
@@ -134,20 +134,21 @@ def test_a_number_that_run_json_cannot_hold_costs_no_other(number):
 
 
 def test_a_key_that_is_repeated_is_hidden():
-    key = 'sk-12345678/"+' + "é" * 2000
-    said = {"you": f"Bearer {key}!", key: [f"{key[:9]}...", quote(key, safe=""), "sk-1234", 5]}
+    text = 'sk-12345678/"+' + "é" * 2000
+    key = ApiKey(text, "Authorization")
+    said = {"you": f"Bearer {text}!", text: [f"{text[:9]}...", quote(text, safe=""), "sk-1234", 5]}
     hidden = {"you": "Bearer ***!", "***": ["***...", "***", "sk-1234", 5]}
     assert without_key(said, key) == hidden
     body = json.dumps(said).encode()  # with escapes
     with answering(lambda connection: connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)) as url:
         assert get(url, 5.0, key).json() == hidden
     with answering(lambda connection: connection.sendall(b"you sent sk-12345678\r\n")) as url:
-        answer = get(url, 5.0, "sk-12345678")
+        answer = get(url, 5.0, ApiKey("sk-12345678", "x-key"))
     assert "you sent ***" in answer.problem
 
 
 def test_a_short_key_is_a_word_of_its_own():
-    assert without_key(["text", "x", "x-y", "Bearer x"], "x") == ["text", "***", "***-y", "Bearer ***"]
+    assert without_key(["text", "x", "x-y", "Bearer x"], ApiKey("x", "key")) == ["text", "***", "***-y", "Bearer ***"]
     assert without_key({"a": "b"}, None) == {"a": "b"}
 
 
@@ -156,13 +157,14 @@ def test_a_huge_body_is_read_in_part():
         assert len(get(url, 5.0).body) == MAX_BODY_BYTES
 
 
-def test_the_key_goes_to_the_server_and_to_no_other():
+@pytest.mark.parametrize(("header", "sent"), [("Authorization", "Bearer sk-1"), ("api-key", "sk-1")])
+def test_the_key_goes_to_the_server_and_to_no_other(header, sent):
     """Health, models, version and metrics may want it as speech does; a redirect elsewhere does not get it."""
     seen = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            seen.append((self.server.server_port, self.headers.get("Authorization")))
+            seen.append((self.server.server_port, self.headers.get(header)))
             if self.path == "/away":
                 self.send_response(307)
                 self.send_header("Location", f"http://127.0.0.1:{other.server_port}/here")
@@ -181,8 +183,8 @@ def test_the_key_goes_to_the_server_and_to_no_other():
         for server in (one, other):
             threading.Thread(target=server.serve_forever, daemon=True).start()
         for path in ("/health", "/away"):
-            assert get(f"http://127.0.0.1:{one.server_port}{path}", 2.0, "sk-1").status == 200
+            assert get(f"http://127.0.0.1:{one.server_port}{path}", 2.0, ApiKey("sk-1", header)).status == 200
         one.shutdown()
         other.shutdown()
     first, second = one.server_port, other.server_port
-    assert seen == [(first, "Bearer sk-1"), (first, "Bearer sk-1"), (second, None)]
+    assert seen == [(first, sent), (first, sent), (second, None)]

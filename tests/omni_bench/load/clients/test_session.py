@@ -9,6 +9,7 @@ import pytest
 from sent import send
 
 from omni_bench.load.clients.session import open_session, warm_pool
+from omni_bench.records.api_key import ApiKey
 from omni_bench.targets.null_server import Pace, null_server_process, serving
 
 
@@ -54,11 +55,12 @@ async def test_a_server_that_is_not_there_opens_nothing_and_raises_nothing(optio
             assert await warm_pool(session, f"http://127.0.0.1:{unused.getsockname()[1]}/health", 3) == 0
 
 
-async def test_the_key_is_sent_as_a_bearer_token(scripted_server, options):
+@pytest.mark.parametrize(("header", "sent"), [("authorization", "Bearer secret"), ("xi-api-key", "secret")])
+async def test_the_key_is_sent_as_a_bearer_token_or_in_a_header_of_its_own(scripted_server, options, header, sent):
     server = scripted_server()
-    async with serving(server) as port, open_session(options, api_key="secret") as session:
+    async with serving(server) as port, open_session(options, ApiKey("secret", header)) as session:
         await send(session, f"http://127.0.0.1:{port}", options)
-    assert server.headers[0]["Authorization"] == "Bearer secret"
+    assert server.headers[0][header] == sent and ("Authorization" in server.headers[0]) == (header == "authorization")
 
 
 async def test_a_dropped_connection_is_not_tried_again(options):

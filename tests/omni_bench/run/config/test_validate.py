@@ -69,6 +69,8 @@ CASES = [
     (["target.stop_timeout_s=.inf"], "target.stop_timeout_s=inf"),
     (["target.chaos=cutt"], "target.chaos='cutt'; did you mean 'cut'? Valid: crash_at_c3, cut,"),
     (["client.content_types=[mpeg]"], "client.content_types='mpeg': a type and a subtype, such as audio/mpeg"),
+    (["client.api_key_header='api key'"], "client.api_key_header='api key': the name of a header, such as api-key"),
+    (["client.api_key_header=Host"], "client.api_key_header=Host: it has another use; valid: Authorization, or"),
     (["client.stall_timeout_s=0"], "client.stall_timeout_s=0.0: a finite number above 0"),
     (["dataset.kind=csv"], "dataset.kind='csv'; valid: bundled, huggingface, random, seed_tts"),
     (["dataset=random", "dataset.design=true"], "dataset.design=true is for the kinds seed_tts and bundled"),

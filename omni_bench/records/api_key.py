@@ -1,10 +1,14 @@
-"""What a server says goes into files and messages without the key that it was sent, which some servers repeat."""
+"""The key of a server: where it comes from, the header that carries it, and what servers say without it."""
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
+
+from omni_bench.records.config import ClientConfig
 
 HIDDEN = "***"
 _TELLING = 8
@@ -13,12 +17,36 @@ _TELLING = 8
 T = TypeVar("T")
 
 
-def without_key(value: T, key: str | None) -> T:
-    """``value`` (text or plain types) with ``***`` wherever it has the ``key``.
+@dataclass(frozen=True)
+class ApiKey:
+    """A key, and the name of the ``header`` that carries it."""
+
+    text: str = field(repr=False)
+    header: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request says with it: in ``Authorization`` as a bearer token (RFC 6750), elsewhere as it is."""
+        return {self.header: f"Bearer {self.text}" if self.header.lower() == "authorization" else self.text}
+
+
+def find_key(variable: str | None, header: str) -> ApiKey | None:
+    """The key in the environment's ``variable``, None if there is none."""
+    text = os.environ.get(variable) if variable is not None else None
+    return ApiKey(text, header) if text else None
+
+
+def key_of(client: ClientConfig) -> ApiKey | None:
+    """The key that ``client.api_key_env`` names, None if there is none."""
+    return find_key(client.api_key_env, client.api_key_header)
+
+
+def without_key(value: T, key: ApiKey | None) -> T:
+    """``value`` (text or plain types) with ``***`` wherever it has the ``key``; some servers repeat it.
 
     The key as it is and as a URL has it, also without its end, where a text was cut.
     """
-    return value if not key else _hidden(value, (key, quote(key, safe="")))
+    return value if key is None else _hidden(value, (key.text, quote(key.text, safe="")))
 
 
 def _hidden(value: Any, forms: tuple[str, str]) -> Any:
