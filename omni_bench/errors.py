@@ -64,20 +64,10 @@ class EngineError(OmniBenchError):
 
 
 EXIT_OK = 0
-
-
 EXIT_INVALID = 1
-
-
 EXIT_USAGE = 2
-
-
 EXIT_INFRASTRUCTURE = 3
-
-
 EXIT_INTERRUPTED = 130
-
-
 EXIT_BROKEN_PIPE = 141
 """As of any program that the shell sees end by SIGPIPE (128 + 13): the reader has left, which is no fault."""
 

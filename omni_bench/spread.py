@@ -42,7 +42,7 @@ def on_all_cores() -> Iterator[Spread]:
     They end with the context, and with this process however that ends; Ctrl-C reaches this process alone. If they are
     killed, as for want of memory, the rest is done here.
     """
-    count = min(_usable_cores(), _free_bytes() // PROCESS_BYTES, MOST_PROCESSES)
+    count = min(usable_cores(), _free_bytes() // PROCESS_BYTES, MOST_PROCESSES)
     if count < 2 or multiprocessing.current_process().daemon:  # those may have no children
         yield here
         return
@@ -94,7 +94,8 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Cores that this process may run on, which in a container are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -75,6 +76,36 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any, indent: int | None = 2) -> None:
+    """Write ``value`` as a JSON document, by :func:`write_atomically`. Raises StoreError."""
+    data = json_bytes(value, path.name, indent) + b"\n"
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` in UTF-8, by :func:`write_atomically`; a lone surrogate, which has no form there, is ``?``."""
+    data = text.encode("utf-8", "replace")
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
+
+
+def lock_folder(path: Path) -> int | None:
+    """Lock a folder for this process: the open file that holds the lock; None if another process has it.
+
+    A kill leaves no lock behind. On a network file system that cannot lock a folder nobody is kept out. Raises
+    StoreError.
+    """
+    with os_errors_as_store_errors("open", path):
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:
+        pass
+    return handle
 
 
 def parse_json(data: bytes) -> Any:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from omni_bench.errors import StoreError
 from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, store_error
@@ -44,14 +43,6 @@ class JsonLinesWriter:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import fcntl
 import io
 import os
 import shutil
@@ -31,7 +30,15 @@ import numpy as np
 from omni_bench.errors import StoreError
 from omni_bench.foreign_text import safe_name
 from omni_bench.records.convert import plain, structure
-from omni_bench.records.files import is_there, json_bytes, os_errors_as_store_errors, parse_json, write_atomically
+from omni_bench.records.files import (
+    is_there,
+    json_bytes,
+    lock_folder,
+    os_errors_as_store_errors,
+    parse_json,
+    write_atomically,
+    write_json,
+)
 from omni_bench.records.jsonl import JsonLinesWriter, read_json_lines
 from omni_bench.records.lines import check_lines
 from omni_bench.records.old_reasons import upgrade
@@ -67,13 +74,32 @@ def _damaged(path: Path) -> Iterator[None]:
 
 
 class RunFolder:
-    """A run on disk. Make one with :meth:`create` or :meth:`open`; every method raises StoreError."""
+    """A run on disk. Make one with :meth:`create` or :meth:`open`; every method raises StoreError.
+
+    What its files are is told above; one of a check that was off is not there.
+    """
 
     def __init__(self, path: Path):
-        self.path = path
-        self._requests: JsonLinesWriter | None = None
-        self._solo: JsonLinesWriter | None = None
         self._claim: int | None = None
+        self.path = path
+        self.run_json = path / "run.json"
+        self.begun_json = path / "begun.json"
+        self.requests_jsonl = path / "requests.jsonl"
+        self.utterances_jsonl = path / "utterances.jsonl"
+        self.warmup_jsonl = path / "warmup.jsonl"
+        self.cross_talk_jsonl = path / "cross_talk.jsonl"
+        self.solo_jsonl = path / "solo.jsonl"
+        self.parity_jsonl = path / "parity.jsonl"
+        self.codes_jsonl = path / "codes.jsonl"
+        self.profile_json = path / "profile.json"
+        self.spool = path / ".spool"
+        self.journal_jsonl = self.spool / "journal.jsonl"
+        self.plots_dir = path / "plots"
+        self.server_log = path / "server.log"
+        self.report_md = path / "report.md"
+        self.report_html = path / "report.html"
+        self.wer_evidence_md = path / "wer_evidence.md"
+        self._writers: dict[Path, JsonLinesWriter] = {}
 
     @classmethod
     def create(cls, path: str | Path) -> Self:
@@ -84,7 +110,7 @@ class RunFolder:
         folder = cls(Path(path).absolute())
         with os_errors_as_store_errors("create", folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
-            free = folder._claim_it()
+            free = folder.claim()
             files = (folder.run_json, folder.requests_jsonl, folder.journal_jsonl)
             taken = [file.name for file in files if file.exists()]
         if not free:
@@ -94,16 +120,10 @@ class RunFolder:
             raise StoreError(f"{folder.path} already holds a run ({taken[0]}); choose another folder")
         return folder
 
-    def _claim_it(self) -> bool:
-        """Lock the folder itself, so that a kill leaves no lock behind; False if another run has it."""
-        self._claim = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # a network file system that cannot lock a folder: its files alone tell
-        return True
+    def claim(self) -> bool:
+        """Claim the folder for this process; False if another one has it, as its run goes on."""
+        self._claim = lock_folder(self.path)
+        return self._claim is not None
 
     def release(self) -> None:
         """Let go of the folder; more than once is fine."""
@@ -126,26 +146,10 @@ class RunFolder:
             raise StoreError(f"{folder.path} is not a run folder: {why}{hint}")
         return folder
 
-    @property
-    def run_json(self) -> Path:
-        """The summary; absent while the run is going on or if it was killed."""
-        return self.path / "run.json"
-
-    @property
-    def begun_json(self) -> Path:
-        """The summary of a run that has begun, without levels: all that a killed one can be reported from."""
-        return self.path / "begun.json"
-
-    @property
-    def spool(self) -> Path:
-        """What a run needs while it goes on, and to be gone on with."""
-        return self.path / ".spool"
-
     def write_begun(self, run: Mapping[str, Any]) -> None:
         """Write begun.json, in the form of run.json."""
         validate_run(run, "the run")
-        data = json_bytes(dict(run), "begun.json", indent=2) + b"\n"
-        write_atomically(self.begun_json, lambda path: path.write_bytes(data))
+        write_json(self.begun_json, dict(run))
 
     def read_begun(self) -> dict[str, Any]:
         """begun.json, checked."""
@@ -164,39 +168,9 @@ class RunFolder:
         if self.server_log.is_file() and not self.server_log.stat().st_size:
             self.server_log.unlink()
 
-    def claim(self) -> bool:
-        """Claim the folder for this process; False if another one has it, as its run goes on."""
-        return self._claim_it()
-
-    @property
-    def requests_jsonl(self) -> Path:
-        """One line a request."""
-        return self.path / "requests.jsonl"
-
-    @property
-    def utterances_jsonl(self) -> Path:
-        """One line a judged utterance; absent without a judge."""
-        return self.path / "utterances.jsonl"
-
-    @property
-    def solo_jsonl(self) -> Path:
-        """One line a request that was sent alone; absent without the parity check."""
-        return self.path / "solo.jsonl"
-
-    @property
-    def warmup_jsonl(self) -> Path:
-        """One line a warm-up request; absent without warm-up."""
-        return self.path / "warmup.jsonl"
-
-    @property
-    def profile_json(self) -> Path:
-        """What the traces of a profile say; absent without one."""
-        return self.path / "profile.json"
-
     def write_profile(self, profile: RunProfile) -> None:
         """Write profile.json."""
-        data = json_bytes(plain(profile), "profile.json", indent=2) + b"\n"
-        write_atomically(self.profile_json, lambda path: path.write_bytes(data))
+        write_json(self.profile_json, plain(profile))
 
     def read_profile(self) -> RunProfile | None:
         """profile.json, None without one."""
@@ -210,29 +184,12 @@ class RunFolder:
             except (ValueError, RecursionError) as error:
                 raise StoreError(f"{self.profile_json} is not JSON: {error}") from None
 
-    @property
-    def cross_talk_jsonl(self) -> Path:
-        """One line an output in which words of another request were heard; absent if that was not checked."""
-        return self.path / "cross_talk.jsonl"
-
-    @property
-    def parity_jsonl(self) -> Path:
-        """One line a request that was compared with itself alone; absent without the parity check."""
-        return self.path / "parity.jsonl"
-
-    @property
-    def codes_jsonl(self) -> Path:
-        """One line a request whose codes are known; absent if the server handed out none."""
-        return self.path / "codes.jsonl"
-
-    @property
-    def journal_jsonl(self) -> Path:
-        """How the run began, and which of its levels have ended."""
-        return self.spool / "journal.jsonl"
-
     def attempts(self) -> list[Path]:
         """The folders of audio as received: one for each time that the run was begun or gone on with."""
-        return sorted((path for path in self.spool.glob("[0-9]*") if path.is_dir()), key=lambda path: int(path.name))
+        return sorted(
+            (path for path in self.spool.glob("*") if path.name.isdecimal() and path.is_dir()),
+            key=lambda path: int(path.name),
+        )
 
     def spooled(self, request_id: str, size: int) -> Path | None:
         """The payload of a request as received, if all ``size`` bytes of it are there.
@@ -241,7 +198,7 @@ class RunFolder:
         """
         for attempt in reversed(self.attempts()):
             path = attempt / f"{request_id}.pcm"
-            if path.is_file() and path.stat().st_size == size:
+            if path.parent == attempt and path.is_file() and path.stat().st_size == size:
                 return path
         return None
 
@@ -249,61 +206,30 @@ class RunFolder:
         """Where the audio of the attempt that begins now goes: a load worker that was orphaned writes elsewhere."""
         return self.spool / str(len(self.attempts()) + 1)
 
-    @property
-    def server_log(self) -> Path:
-        """What the server printed."""
-        return self.path / "server.log"
-
-    @property
-    def report_md(self) -> Path:
-        """The report for people."""
-        return self.path / "report.md"
-
-    @property
-    def report_html(self) -> Path:
-        """The same in one file to look at and to listen to, without any network."""
-        return self.path / "report.html"
-
-    @property
-    def wer_evidence_md(self) -> Path:
-        """Every utterance that differs from its text, for people; absent if there is none."""
-        return self.path / "wer_evidence.md"
-
-    @property
-    def plots_dir(self) -> Path:
-        """PNG files; made by the first of them."""
-        return self.path / "plots"
-
     def append_request(self, record: Mapping[str, Any]) -> None:
         """Append one finished request; it is on disk when this returns."""
-        self._requests = self._appended(self._requests, self.requests_jsonl, record)
+        self._append(self.requests_jsonl, record)
 
     def append_solo(self, record: Mapping[str, Any]) -> None:
         """Append one request that was sent alone; it is on disk when this returns."""
-        self._solo = self._appended(self._solo, self.solo_jsonl, record)
+        self._append(self.solo_jsonl, record)
 
-    @staticmethod
-    def _appended(writer: JsonLinesWriter | None, path: Path, record: Mapping[str, Any]) -> JsonLinesWriter:
+    def _append(self, path: Path, record: Mapping[str, Any]) -> None:
         """A file that was removed meanwhile is made anew: what is written to the old one nobody can read."""
-        if writer is not None and not path.exists():
-            writer.close()
-            writer = None
-        writer = writer or JsonLinesWriter(path)
-        writer.append(record)
-        return writer
+        if path in self._writers and not path.exists():
+            self._writers.pop(path).close()
+        if path not in self._writers:
+            self._writers[path] = JsonLinesWriter(path)
+        self._writers[path].append(record)
 
     def close(self) -> None:
         """Close requests.jsonl and solo.jsonl; more than once is fine."""
-        if self._requests is not None:
-            self._requests.close()
-            self._requests = None
-        if self._solo is not None:
-            self._solo.close()
-            self._solo = None
+        while self._writers:
+            self._writers.popitem()[1].close()
 
     def read_requests(self) -> list[dict[str, Any]]:
         """The lines of requests.jsonl; a last line that was cut by a kill is left out."""
-        return self._checked(self.requests_jsonl)
+        return self._read(self.requests_jsonl, needed=True)
 
     def write_lines(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Write one of the ``.jsonl`` files anew."""
@@ -312,12 +238,12 @@ class RunFolder:
 
     def read_lines(self, path: Path) -> list[dict[str, Any]]:
         """The lines of one of the ``.jsonl`` files, [] if it is not there."""
-        with _damaged(path):
-            there = is_there(path)
-        return self._checked(path) if there else []
+        return self._read(path, needed=False)
 
-    def _checked(self, path: Path) -> list[dict[str, Any]]:
+    def _read(self, path: Path, *, needed: bool) -> list[dict[str, Any]]:
         with _damaged(path):
+            if not is_there(path) and not needed:
+                return []
             lines = read_json_lines(path)
             check_lines(path.name, lines, str(path))
             return lines
@@ -327,7 +253,10 @@ class RunFolder:
         if relative is None:
             return None
         root = self.path.resolve()
-        path = (root / relative).resolve()
+        try:
+            path = (root / relative).resolve()
+        except RuntimeError:
+            raise StoreError(f"its recording {relative!r} is a link to itself") from None
         if not path.is_relative_to(root):
             raise StoreError(f"its recording {relative!r} is outside the run folder")
         return path
@@ -364,8 +293,7 @@ class RunFolder:
     def write_run(self, run: Mapping[str, Any]) -> None:
         """Check ``run`` against the schema and write run.json."""
         validate_run(run, "the run")
-        data = json_bytes(dict(run), "run.json", indent=2) + b"\n"
-        write_atomically(self.run_json, lambda path: path.write_bytes(data))
+        write_json(self.run_json, dict(run))
 
     def read_run(self) -> dict[str, Any]:
         """run.json, checked; the reasons of one before schema 2.0 have codes too.
@@ -375,7 +303,7 @@ class RunFolder:
         with _damaged(self.run_json):
             is_whole = is_there(self.run_json)
         if not is_whole:
-            finished = len(self.read_requests()) if self.requests_jsonl.is_file() else 0
+            finished = len(self.read_lines(self.requests_jsonl))
             what = "so that there is nothing to report or judge"
             if self.begun_json.is_file():
                 what = f"omni-bench report {self.path} writes it from what is there"

@@ -44,11 +44,19 @@ def _is_number(checker: object, value: object) -> bool:
     return isinstance(value, float) or _is_integer(checker, value)
 
 
+def misfits(validator: Draft202012Validator, document: Mapping[str, Any]) -> str:
+    """The first few places where a document does not fit its schema, with how many more there are; "" if it fits."""
+    errors = sorted(validator.iter_errors(dict(document)), key=lambda error: [str(part) for part in error.path])
+    listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
+    return listed + (f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else "")
+
+
 def validate_run(run: object, where: str = "run.json") -> None:
     """Check a run dictionary, as built or as read; ``where`` begins the message.
 
     Raises StoreError if it has another major schema version (before anything else is
     looked at), or does not fit the schema, or the types of the configuration; the message names the first few places.
+    Nor may levels be of two kinds.
     """
     if not isinstance(run, Mapping):
         raise StoreError(f"{where} is not a JSON object but {type(run).__name__}")
@@ -58,14 +66,13 @@ def validate_run(run: object, where: str = "run.json") -> None:
             f"{where} has schema_version {version!r}; this omni-bench reads {'.x and '.join(_READ)}.x; "
             "use the version of omni-bench that wrote the run"
         )
-    errors = sorted(_validator().iter_errors(dict(run)), key=lambda error: [str(part) for part in error.absolute_path])
-    if errors:
-        listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
-        more = f"; and {len(errors) - _MAX_LISTED} more" if len(errors) > _MAX_LISTED else ""
-        raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}{more}")
+    if listed := misfits(_validator(), run):
+        raise StoreError(f"{where} does not fit the schema of run.json {SCHEMA_VERSION}: {listed}")
     try:
         datetime.fromisoformat(run["started_utc"])
     except ValueError as error:
         raise StoreError(f"{where}: started_utc {run['started_utc']!r} is no time: {error}") from None
+    if len({level.get("rate_hz") is None for level in run["levels"]}) > 1:
+        raise StoreError(f"{where} has levels of request rates beside levels of concurrencies; a run has one kind")
     groups = {name: group for name, group in run["provenance"]["config"].items() if group is not None}
     structure(groups, RunConfig, f"{where}: provenance.config")

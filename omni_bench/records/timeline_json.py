@@ -28,10 +28,13 @@ def timeline_from_dict(values: Mapping[str, Any]) -> Timeline:
     timeline = structure(values, Timeline, what)
     chunks, texts = len(timeline.chunk_bytes), len(timeline.text_arrived_ns)
     ended, failed = timeline.ended_ns is not None, timeline.failed_ns is not None
+    rate_hz = timeline.sample_rate_hz
     for name, holds, must_be in (
         ("chunk_bytes", chunks == len(timeline.chunk_arrived_ns), "as long as chunk_arrived_ns"),
+        ("chunk_bytes", all(size >= 0 for size in timeline.chunk_bytes), "0 or more each"),
         ("chunk_ends", len(timeline.chunk_ends) in (0, chunks), "empty or as long as chunk_bytes"),
         ("text_tokens", len(timeline.text_tokens) in (0, texts), "empty or as long as text_arrived_ns"),
+        ("sample_rate_hz", rate_hz is None or rate_hz >= 1, "at least 1, or null"),
         ("sample_width_bytes", timeline.sample_width_bytes >= 1, "at least 1"),
         ("ended_ns", ended != failed, "set where failed_ns is null, and the other way round"),
         ("error", (timeline.error is not None) == failed, "set exactly where failed_ns is"),

@@ -27,7 +27,7 @@ from omni_bench.load.runner import run_level
 from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.records.config import CLOSED_LOOP, ClientConfig, LoadConfig
 from omni_bench.records.convert import structure
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, parse_json, write_atomically
+from omni_bench.records.files import parse_json, write_json
 from omni_bench.records.level import Rate
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording, LoopLag, TtfpBias
@@ -78,6 +78,7 @@ def calibrate(
             f"client.kind={client.kind}: the null server speaks raw samples; valid: client={WIRE_FORM}, whose bias is "
             "shown with runs of that wire form alone"
         )
+    calibration_file()  # minutes would be lost without a place to keep them
     client = replace(client, api_key_env=None, sample_rate_hz=PACE.sample_rate_hz, extra_body={})
     allow_files(max(levels))
     found = []
@@ -160,8 +161,14 @@ def machine() -> dict[str, Any]:
 
 
 def calibration_file() -> Path:
-    """``$XDG_CACHE_HOME/omni-bench/calibration/KEY.json``, KEY of :func:`machine`; ~/.cache without that variable."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    """``$XDG_CACHE_HOME/omni-bench/calibration/KEY.json``, KEY of :func:`machine`; ~/.cache without that variable.
+
+    Raises StoreError for a user without a home folder.
+    """
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        raise StoreError("this user has no home folder; name one for what is kept: XDG_CACHE_HOME=FOLDER") from None
     key = hashlib.sha256(json.dumps(machine(), sort_keys=True).encode()).hexdigest()[:16]
     return base / "omni-bench" / "calibration" / f"{key}.json"
 
@@ -170,20 +177,16 @@ def store(found: Sequence[Calibration]) -> None:
     """Add ``found`` to what is kept, in the place of older figures of the same levels. Raises StoreError."""
     path = calibration_file()
     kept = {(one.bias.concurrency, one.bias.workers): one for one in (*read_calibrations(), *found)}
-    record = {"machine": machine(), "levels": [asdict(kept[key]) for key in sorted(kept)]}
-    data = json_bytes(record, "the calibration", indent=2)
-    with os_errors_as_store_errors("write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda partial: partial.write_bytes(data))
+    write_json(path, {"machine": machine(), "levels": [asdict(kept[key]) for key in sorted(kept)]})
 
 
 def read_calibrations() -> list[Calibration]:
     """What is kept of this machine; [] if there is nothing, or what is there cannot be read: then it is made anew."""
-    path = calibration_file()
     try:
+        path = calibration_file()
         stored = parse_json(path.read_bytes())
         return [structure(one, Calibration, str(path)) for one in stored["levels"]]
-    except (OSError, ValueError, KeyError, TypeError, StoreError, RuntimeError):
+    except (OSError, ValueError, KeyError, TypeError, StoreError, RecursionError):
         return []
 
 

@@ -81,18 +81,14 @@ def cross_talk_record(level: LevelCrossTalk | None) -> dict[str, Any] | None:
     }
 
 
-def hit_records(levels: Iterable[LevelCrossTalk], kept: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The lines of cross_talk.jsonl. ``kept``: request id -> recording in the run folder."""
-    return [{**_hit(hit), "audio": kept.get(hit.victim)} for level in levels for hit in level.hits]
-
-
 def write_cross_talk(folder: RunFolder, found: Mapping[Level, LevelCrossTalk], kept: Mapping[str, str]) -> None:
     """Write cross_talk.jsonl, an empty file if there is no hit; none, nor an older one, if nothing was checked.
 
-    Raises StoreError.
+    ``kept``: request id -> recording in the run folder. Raises StoreError.
     """
     if found:
-        folder.write_lines(folder.cross_talk_jsonl, hit_records(found.values(), kept))
+        hits = (hit for level in found.values() for hit in level.hits)
+        folder.write_lines(folder.cross_talk_jsonl, [{**_hit(hit), "audio": kept.get(hit.victim)} for hit in hits])
         return
     with os_errors_as_store_errors("remove", folder.cross_talk_jsonl):
         folder.cross_talk_jsonl.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Begun:
 
     config: RunConfig
     command: tuple[str, ...]
-    started_utc: str
+    started_utc: datetime
     directory: str
     prompts_sha256: str
     harness: dict[str, Any]
@@ -52,7 +53,18 @@ class EndedLevel:
     measured_before: int = 0
 
 
-def begun(config: RunConfig, command: Sequence[str], started_utc: str, prompts_sha256: str) -> Begun:
+@dataclass(frozen=True)
+class _Line:
+    """A line of the journal, which has one of these."""
+
+    begun: Begun | None = None
+    server: dict[str, Any] | None = None
+    level: EndedLevel | None = None
+    load_ended: dict[str, Any] | None = None
+    measured_s: float | None = None
+
+
+def begun(config: RunConfig, command: Sequence[str], started_utc: datetime, prompts_sha256: str) -> Begun:
     """The run that begins now, here."""
     now = harness()
     return Begun(config, tuple(command), started_utc, os.getcwd(), prompts_sha256, now, cpu_model(), usable_cores())
@@ -195,9 +207,9 @@ class Earlier:
         """
         assert self.run is not None
         cores = usable_cores() if hardware is None else hardware["cpu_cores"]
-        now, then = harness(), self.run.harness
+        now, then = (f"{one.get('version')} {one.get('commit') or ''}" for one in (harness(), self.run.harness))
         here = {
-            "omni-bench": (f"{now['version']} {now['commit'] or ''}", f"{then['version']} {then['commit'] or ''}"),
+            "omni-bench": (now, then),
             "CPU": (cpu_model(), self.run.cpu),
             "number of CPU cores": (cores, self.run.cores),
             "prompts": (prompts_sha256[:12], self.run.prompts_sha256[:12]),
@@ -222,12 +234,13 @@ class Earlier:
 
 
 def _version(facts: Mapping[str, Any]) -> Any:
-    return facts["version"], facts["commit"]
+    return facts.get("version"), facts.get("commit")
 
 
 def _model(facts: Mapping[str, Any]) -> Any:
-    health = facts["description"].get("health")
-    return health.get("model") if isinstance(health, Mapping) else None
+    for name in ("description", "health", "model"):
+        facts = facts.get(name) if isinstance(facts, Mapping) else None
+    return facts
 
 
 def _recording(
@@ -253,23 +266,20 @@ def read_earlier(folder: RunFolder) -> Earlier:
         ended = folder.run_json.is_file()
         why = "the run has ended: nothing is left to do" if ended else f"it has no {path.relative_to(folder.path)}"
         raise ConfigError(f"{folder.path} cannot be gone on with: {why}")
-    lines = read_json_lines(path)
-    if not lines or "begun" not in lines[0]:
-        raise StoreError(f"{path} does not say how the run began; begin a new run")
-    levels = [
-        structure(line["level"], EndedLevel, f"{path}, line {number}")
-        for number, line in enumerate(lines, start=1)
-        if "level" in line
+    lines = [
+        structure(line, _Line, f"{path}, line {number}") for number, line in enumerate(read_json_lines(path), start=1)
     ]
+    if not lines or lines[0].begun is None:
+        raise StoreError(f"{path} does not say how the run began; begin a new run")
     measured, alone = (
         [timeline_from_dict(line) for line in folder.read_lines(file)]
         for file in (folder.requests_jsonl, folder.solo_jsonl)
     )
     timelines = [*measured, *alone]
-    servers = [found for line in lines if (found := line.get("load_ended", line.get("server"))) is not None]
+    servers = [found for line in lines for found in (line.server, line.load_ended) if found is not None]
     return Earlier(
-        run=structure(lines[0]["begun"], Begun, f"{path}, line 1"),
-        levels={level.concurrency: level for level in levels},
+        run=lines[0].begun,
+        levels={line.level.concurrency: line.level for line in lines if line.level is not None},
         timelines={timeline.request_id: timeline for timeline in timelines},
         audio={
             one.request_id: path
@@ -277,9 +287,9 @@ def read_earlier(folder: RunFolder) -> Earlier:
             if (path := folder.spooled(one.request_id, one.audio_bytes)) is not None
         },
         server=servers[-1] if servers else None,
-        load_ended=any("load_ended" in line for line in lines),
+        load_ended=any(line.load_ended is not None for line in lines),
         alone=frozenset(one.request_id for one in alone),
-        measured_s=next((line["measured_s"] for line in lines if "measured_s" in line), None),
+        measured_s=next((line.measured_s for line in lines if line.measured_s is not None), None),
     )
 
 

@@ -20,7 +20,7 @@ from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.config import LoadConfig
 from omni_bench.records.files import os_errors_as_store_errors
-from omni_bench.records.level import Level, level_title
+from omni_bench.records.level import Level, level_title, level_value
 from omni_bench.records.plan import LevelPlan
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording
@@ -203,5 +203,6 @@ def configured_levels(load: LoadConfig, plans: Sequence[LevelPlan]) -> list[Leve
 def in_configured_order(levels: Sequence[LevelResult], configured: Sequence[Level]) -> list[LevelResult]:
     """``levels`` in the order of ``configured``; those that it lacks (the probes of a rate search) follow, by rate."""
     listed = [level for level in levels if level.concurrency in configured]
-    found = sorted((level for level in levels if level.concurrency not in configured), key=lambda one: one.concurrency)
+    others = (level for level in levels if level.concurrency not in configured)
+    found = sorted(others, key=lambda level: level_value(level.concurrency))
     return sorted(listed, key=lambda level: configured.index(level.concurrency)) + found

@@ -203,7 +203,7 @@ def _new_session(
     )
     session.target, session.spare = target, spare
     note_begun(session)
-    journal.begin(begun(config, command, started_utc.isoformat(), prepared.prompts_facts["sha256"]))
+    journal.begin(begun(config, command, started_utc, prepared.prompts_facts["sha256"]))
     return session
 
 
@@ -245,7 +245,7 @@ def _reopened(
             folder=folder,
             prepared=prepared,
             progress=progress,
-            started_utc=datetime.fromisoformat(first.started_utc),
+            started_utc=first.started_utc,
             started=started,
             journal=Journal(folder),
             attempt=folder.next_attempt(),

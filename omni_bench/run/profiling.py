@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ START_TIMEOUT_S, STOP_TIMEOUT_S = 120.0, 300.0
 SETTLE_S, SETTLE_LIMIT_S = 0.5, 60.0
 VLLM_STAGES = ("0", "1")  # of Qwen3-TTS: talker, Code2Wav
 _STAGE = re.compile(r"stage_?\d+")
+_UNREADABLE = (OSError, EOFError, zlib.error, msgspec.DecodeError, ValueError, TypeError, LookupError, RecursionError)
+"""What reading a file that a server wrote can raise: it may be cut, or no trace at all."""
 
 
 def profiled(config: RunConfig, folder: Path) -> RunConfig:
@@ -94,7 +97,7 @@ def take_profile(
         name = path.relative_to(folder).as_posix()
         try:
             trace = _read(path, name)
-        except (OSError, EOFError, ValueError, msgspec.DecodeError, RecursionError) as error:
+        except _UNREADABLE as error:
             problems.append(f"{name} cannot be read: {type(error).__name__}")
             continue
         traces += [trace] if trace is not None else []

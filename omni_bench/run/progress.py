@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -90,9 +89,7 @@ class RunProgress:
             self._shared.whole = self._bars.add_task(part.name, total=part.total, completed=part.done, note=part.left())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self.end()
         if self._beside is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 
 from omni_bench import __version__
 from omni_bench.records.config import RunConfig
+from omni_bench.spread import usable_cores as usable_cores
 from reference_impl.settings import may_have_gpu, torch_version
 
 ARCHIVE = Path("omni_bench") / "archive_commit.txt"  # filled in by git archive, as .gitattributes says
@@ -126,14 +126,6 @@ def package_version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def usable_cores() -> int:
-    """Cores this process may run on, which in a container is fewer than the machine has."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every operating system
-        return os.cpu_count() or 1
 
 
 def cpu_model() -> str | None:

@@ -23,6 +23,7 @@ from omni_bench.run.measure import in_configured_order, measure_level, spread_fo
 from omni_bench.run.provenance import hardware
 from omni_bench.run.rejudge import stored_config
 from omni_bench.run.signal_checks import speaks
+from omni_bench.run.stored_results import prompt_of
 from omni_bench.run.write import EndedRun, write_run
 
 
@@ -39,12 +40,9 @@ def rebuild(path: Path, tell: Tell = untold) -> tuple[RunFolder, dict[str, Any]]
         config, provenance = stored_config(run, folder), run["provenance"]
         prompts: dict[str, Prompt] = {}
         by_level: dict[Level, list[Timeline]] = {}
-        for record in folder.read_requests() if folder.requests_jsonl.is_file() else ():
+        for record in folder.read_lines(folder.requests_jsonl):
             timeline = timeline_from_dict(record)
-            text = record.get("prompt_text") or record["text"]
-            prompts[timeline.prompt_id] = Prompt(
-                timeline.prompt_id, text, record.get("ref_text"), None, record["language"]
-            )
+            prompts[timeline.prompt_id] = prompt_of(record, timeline)
             by_level.setdefault(timeline.concurrency, []).append(timeline)
         recordings = [_recording(folder, level, timelines) for level, timelines in by_level.items()]
         requested, check_signal = RequestedModalities.of(config.client), speaks(config)

@@ -45,7 +45,7 @@ from omni_bench.run.progress import RunProgress
 from omni_bench.run.rate_search import search_record
 from omni_bench.run.stored_results import read_results
 from omni_bench.run.validity import carried_over, is_excused, run_reasons
-from omni_bench.run.write import level_record
+from omni_bench.run.write import level_records
 
 
 def redraw(path: Path, tell: Tell = untold) -> tuple[RunFolder, dict[str, Any]]:
@@ -207,17 +207,7 @@ def _rebuild(
     judged_now: bool,
 ) -> dict[str, Any]:
     """run.json anew. Reasons that are the run's own and not a level's are carried over."""
-    records = [
-        level_record(
-            level,
-            verdicts,
-            config,
-            parity=parity.level(level.concurrency, provenance),
-            cross_talk=cross_talk.get(level.concurrency),
-            provenance=provenance,
-        )
-        for level in levels
-    ]
+    records = level_records(levels, verdicts, config, parity, cross_talk, provenance)
     return build_run(
         scenario=run["scenario"],
         description=run.get("description", ""),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 from omni_bench.accuracy.signal.level_audio import LevelAudio
 from omni_bench.accuracy.signal.shared_audio import SharedAudio
@@ -16,11 +16,10 @@ from omni_bench.metrics.level import Warmup
 from omni_bench.metrics.pace import ExpectedPace
 from omni_bench.metrics.request import request_metrics
 from omni_bench.records.convert import expect, structure
-from omni_bench.records.files import json_bytes, write_atomically
 from omni_bench.records.invalid_reason import measured_before
 from omni_bench.records.level import Level, level_of, level_or_none, level_title
 from omni_bench.records.prompt import Prompt
-from omni_bench.records.recording import CpuWait, LoopLag, NodeClock, TtfpBias
+from omni_bench.records.recording import LoopLag
 from omni_bench.records.request_metrics import RequestMetrics
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline import Timeline
@@ -28,6 +27,8 @@ from omni_bench.records.timeline_json import timeline_from_dict, timeline_to_dic
 from omni_bench.run.level_result import LevelResult, RequestResult
 from omni_bench.run.measure import other_prompt_text, spoken_text
 from omni_bench.run.warmup import read_warmup, write_warmup
+
+T = TypeVar("T")
 
 
 def request_record(timeline: Timeline, prompt: Prompt) -> dict[str, Any]:
@@ -72,15 +73,13 @@ def write_results(
     results = [request for level in levels for request in level.requests]
     records = [result_record(one, kept.get(one.request_id), references.get(one.request_id)) for one in results]
     known = {request.request_id for request in results}
-    if folder.requests_jsonl.is_file():
-        for record in folder.read_requests():
-            name = record.get("request_id")
-            if name not in known:
-                records.append({**record, "audio": kept[name]} if name in kept else record)
+    for record in folder.read_lines(folder.requests_jsonl):
+        name = record.get("request_id")
+        if name not in known:
+            records.append({**record, "audio": kept[name]} if name in kept else record)
     if not records:
         return
-    data = b"".join(json_bytes(record, "a line of requests.jsonl") + b"\n" for record in records)
-    write_atomically(folder.requests_jsonl, lambda path: path.write_bytes(data))
+    folder.write_lines(folder.requests_jsonl, records)
     write_warmup(folder, [request for level in levels for request in level.warmup_requests])
 
 
@@ -118,13 +117,19 @@ def read_results(folder: RunFolder, run: Mapping[str, Any]) -> list[LevelResult]
                 f"{folder.requests_jsonl} has {len(requests)} requests of {level_title(key)}, "
                 f"run.json says {level['requests']}"
             )
-        before = tuple(request for request in warmup if request.concurrency == key)
-        in_parts = measured_before(level)
-        audio = None
-        if level.get("audio") is not None:
-            audio = structure(level["audio"], LevelAudio, f"{folder.run_json}: audio of {level_title(key)}")
-        client, pace = _client_from(level), _pace_from(level)
-        levels.append(LevelResult(key, tuple(requests), *client, before, pace, in_parts, audio))
+        what = f"{folder.run_json}: {level_title(key)}"
+        levels.append(
+            LevelResult(
+                concurrency=key,
+                requests=tuple(requests),
+                lag=_lag_from(level["client"], what),
+                warmup=_part(level, "warmup", Warmup, what),
+                warmup_requests=tuple(request for request in warmup if request.concurrency == key),
+                expected_pace=_part(level.get("pace") or {}, "expected", ExpectedPace, what),
+                measured_before=measured_before(level),
+                audio=_part(level, "audio", LevelAudio, what),
+            )
+        )
     return levels
 
 
@@ -138,18 +143,30 @@ def read_solos(folder: RunFolder) -> LevelResult | None:
     return LevelResult(1, requests, None) if requests else None
 
 
-@dataclass(frozen=True)
-class _StoredRequest:
-    """What a line of requests.jsonl holds beside its timeline, and cannot be derived from it without the samples."""
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What a line of requests.jsonl holds of what was asked for, from the moment that the request has finished."""
 
     text: str
     language: str
+    ref_text: str | None = None  # runs of older versions lack it, and what follows
+    prompt_text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StoredRequest(_Asked):
+    """What it holds beside its timeline once the run is over, and cannot be derived from it without the samples."""
+
     metrics: dict[str, Any]
     faults: tuple[str, ...]
     audio: str | None
-    shared_audio: tuple[dict[str, Any], ...] = ()  # runs of older versions have none, nor what follows
-    ref_text: str | None = None
-    prompt_text: str | None = None
+    shared_audio: tuple[dict[str, Any], ...] = ()
+
+
+def prompt_of(record: Mapping[str, Any], timeline: Timeline) -> Prompt:
+    """What was asked for, without its recording, by a line of a run that may have been killed. Raises StoreError."""
+    asked = structure(record, _Asked, f"request {timeline.request_id!r}")
+    return Prompt(timeline.prompt_id, asked.prompt_text or asked.text, asked.ref_text, None, asked.language)
 
 
 def _result_from(record: Mapping[str, Any], folder: RunFolder, file: Path, number: int) -> RequestResult:
@@ -180,10 +197,7 @@ def read_stored(record: Mapping[str, Any], timeline: Timeline) -> _StoredRequest
     for name, value in stored.metrics.items():
         derived = name not in METRICS or not METRICS[name].needs_samples
         expect(what, f"metrics.{name}", value, derived or type(value) in (int, float, NoneType), "a number or null")
-    rate_hz, finished = timeline.sample_rate_hz, "ended_ns" if timeline.ended_ns is not None else "failed_ns"
-    expect(what, "sample_rate_hz", rate_hz, rate_hz is None or rate_hz >= 1, "at least 1, or null")
-    sizes = timeline.chunk_bytes
-    expect(what, "chunk_bytes", sizes, all(size >= 0 for size in sizes), "0 or more each")
+    finished = "ended_ns" if timeline.ended_ns is not None else "failed_ns"
     in_order = timeline.finished_ns >= timeline.started_ns
     expect(what, finished, timeline.finished_ns, in_order, f"at least started_ns={timeline.started_ns}")
     return stored
@@ -196,21 +210,18 @@ def _metrics_from(timeline: Timeline, stored: Mapping[str, Any]) -> RequestMetri
     return replace(metrics, values={**metrics.values, **kept})
 
 
-def _client_from(level: Mapping[str, Any]) -> tuple[LoopLag | None, Warmup | None]:
-    client, warmup = level["client"], level.get("warmup")
-    lag = None
-    if client is not None:
-        cpu = CpuWait(**client["cpu_wait"]) if client.get("cpu_wait") else None
-        figures = (client[f"lag_{name}"] for name in ("p50_ms", "p99_ms", "max_ms", "samples"))
-        bias = TtfpBias(**client["ttfp_bias"]) if client.get("ttfp_bias") else None
-        nodes = tuple(NodeClock(**node) for node in client.get("nodes", ()))
-        lag = LoopLag(*figures, cpu, client.get("workers", 1), bias, nodes)
-    return lag, None if warmup is None else Warmup(warmup["completed"], warmup["failed"], dict(warmup["errors"]))
+def _part(record: Mapping[str, Any], name: str, kind: type[T], what: str) -> T | None:
+    """A part of run.json, None where it is null or not there. Raises StoreError, which begins with ``what``."""
+    value = record.get(name)
+    return None if value is None else structure(value, kind, f"{what}: {name}")
 
 
-def _pace_from(level: Mapping[str, Any]) -> ExpectedPace | None:
-    stored = level.get("pace")
-    return None if stored is None else ExpectedPace(**stored["expected"])
+def _lag_from(client: Mapping[str, Any] | None, what: str) -> LoopLag | None:
+    if client is None or client["lag_p99_ms"] is None:
+        return None
+    figures = {name: client[f"lag_{name}"] for name in ("p50_ms", "p99_ms", "max_ms", "samples")}
+    parts = {"cpu": client.get("cpu_wait"), "bias": client.get("ttfp_bias"), "nodes": client.get("nodes", ())}
+    return structure({**figures, **parts, "workers": client.get("workers", 1)}, LoopLag, f"{what}: client")
 
 
 def shared_records(request: RequestResult) -> list[dict[str, Any]]:

@@ -343,7 +343,8 @@ def _problem_reason(problem: BaseException, folder: Path) -> InvalidReason:
     if not isinstance(problem, (OmniBenchError, OSError)):
         return invalid(Code.INTERNAL_ERROR, type=type(problem).__name__, message=said)
     code = next((code for kinds, code in _PROBLEMS if isinstance(problem, kinds)), Code.CLIENT_BROKE)
-    return invalid(code, message=said.splitlines()[0].removesuffix(":"))  # an end of a log follows
+    first = next(iter(said.splitlines()), type(problem).__name__)  # an end of a log may follow
+    return invalid(code, message=first.removesuffix(":"))
 
 
 _PROBLEMS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -82,19 +82,9 @@ def write_run(outcome: EndedRun) -> dict[str, Any]:
     if outcome.verdicts is not None:
         folder.write_utterances(utterance_records(outcome.levels, outcome.verdicts, kept))
     write_cross_talk(folder, cross_talk, kept)
-    levels = []
-    for level in outcome.levels:
-        outcome.tell("summing up the levels", len(levels), len(outcome.levels))
-        levels.append(
-            level_record(
-                level,
-                outcome.verdicts,
-                config,
-                parity=parity.level(level.concurrency, outcome.provenance) if parity is not None else None,
-                cross_talk=cross_talk.get(level.concurrency),
-                provenance=outcome.provenance,
-            )
-        )
+    levels = level_records(
+        outcome.levels, outcome.verdicts, config, parity, cross_talk, outcome.provenance, outcome.tell
+    )
     measured = {level.concurrency for level in outcome.levels}
     own = problem_reasons(
         outcome.problem,
@@ -133,16 +123,32 @@ def _keep_unmeasured(outcome: EndedRun) -> dict[str, str]:
     }
 
 
-def level_record(
+def level_records(
+    levels: Sequence[LevelResult],
+    verdicts: Verdicts | None,
+    config: RunConfig,
+    parity: ParityResult | None,
+    cross_talk: Mapping[Level, LevelCrossTalk],
+    provenance: Mapping[str, Any],
+    tell: Tell = untold,
+) -> list[dict[str, Any]]:
+    """``levels`` of run.json. ``provenance``: for what the server claims and counted; ``tell`` hears how far it is."""
+    records = []
+    for level in levels:
+        tell("summing up the levels", len(records), len(levels))
+        of_level = parity.level(level.concurrency, provenance) if parity is not None else None
+        records.append(_level_record(level, verdicts, config, of_level, cross_talk.get(level.concurrency), provenance))
+    return records
+
+
+def _level_record(
     level: LevelResult,
     verdicts: Verdicts | None,
     config: RunConfig,
-    *,
-    parity: LevelParity | None = None,
-    cross_talk: LevelCrossTalk | None = None,
+    parity: LevelParity | None,
+    cross_talk: LevelCrossTalk | None,
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One entry of ``levels`` in run.json. ``provenance``: for what the server counted."""
     counted = provenance["target"].get("server_metrics") or {}
     corpus = verdicts.corpus(level) if verdicts is not None else None
     summary = level.summary(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,18 +55,13 @@ def read_evidence(path: Path) -> tuple[dict[str, Any] | None, list[StoredAnswer]
     """run.json (None if the run left none) and every answer of a run folder. Raises StoreError."""
     folder = RunFolder.open(path)
     run = folder.read_run() if folder.run_json.is_file() else None
-    records = folder.read_requests() if folder.requests_jsonl.is_file() else []
-    answers = _answers(folder.requests_jsonl, records, folder)
-    answers += [
-        replace(answer, concurrency=ALONE)
-        for answer in _answers(folder.solo_jsonl, folder.read_lines(folder.solo_jsonl), folder)
-    ]
-    return run, answers
+    alone = (replace(answer, concurrency=ALONE) for answer in _answers(folder, folder.solo_jsonl))
+    return run, [*_answers(folder, folder.requests_jsonl), *alone]
 
 
-def _answers(file: Path, records: Sequence[Mapping[str, Any]], folder: RunFolder) -> list[StoredAnswer]:
+def _answers(folder: RunFolder, file: Path) -> list[StoredAnswer]:
     answers = []
-    for number, record in enumerate(records, start=1):
+    for number, record in enumerate(folder.read_lines(file), start=1):
         try:
             answers.append(_answer(record, recording_path(folder, record)))
         except StoreError as error:

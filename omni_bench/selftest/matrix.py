@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -93,11 +94,11 @@ class SelftestResult:
     @property
     def detectors(self) -> list[str]:
         """Detectors that alarmed, or were expected to: most often named first."""
-        names: dict[str, int] = {}
-        for verdict in self.verdicts:
-            expected = set(verdict.case.expected)
-            for name in sorted(expected | {alarm.detector for run in verdict.runs for alarm in run.alarms}):
-                names[name] = names.get(name, 0) + 1
+        names = Counter(
+            name
+            for verdict in self.verdicts
+            for name in {*verdict.case.expected, *(alarm.detector for run in verdict.runs for alarm in run.alarms)}
+        )
         return sorted(names, key=lambda name: (-names[name], name))
 
     def false_alarms(self) -> tuple[int, int, float, float] | None:
@@ -112,9 +113,9 @@ class SelftestResult:
         return (alarming, len(runs), *rate_interval(alarming, len(runs)))
 
 
-def rate_interval(events: int, runs: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Exact two-sided interval of a rate (Clopper & Pearson 1934). Raises ValueError unless 0 <= events <= runs > 0."""
-    interval = stats.binomtest(events, runs).proportion_ci(confidence, method="exact")
+def rate_interval(events: int, runs: int) -> tuple[float, float]:
+    """Exact 95 % interval of a rate (Clopper & Pearson 1934). Raises ValueError unless 0 <= events <= runs > 0."""
+    interval = stats.binomtest(events, runs).proportion_ci(0.95, method="exact")
     return float(interval.low), float(interval.high)
 
 

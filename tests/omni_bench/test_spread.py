@@ -15,7 +15,7 @@ from omni_bench.spread import here, on_all_cores
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(spread_module, "_usable_cores", lambda: 2)
+    monkeypatch.setattr(spread_module, "usable_cores", lambda: 2)
     monkeypatch.setattr(spread_module, "_free_bytes", lambda: 8 << 30)
 
 
@@ -53,6 +53,6 @@ def test_what_killed_processes_leave_is_done_here(two_cores, monkeypatch):
 
 
 def test_one_core_needs_no_process(monkeypatch):
-    monkeypatch.setattr(spread_module, "_usable_cores", lambda: 1)
+    monkeypatch.setattr(spread_module, "usable_cores", lambda: 1)
     with on_all_cores() as spread:
         assert spread is here

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from omni_bench.errors import StoreError
-from omni_bench.records.files import json_bytes, parse_json, store_error, write_atomically
+from omni_bench.records.files import json_bytes, lock_folder, parse_json, store_error, write_atomically, write_text
 
 
 def test_atomic_write_replaces_and_leaves_nothing_else(tmp_path):
@@ -66,3 +66,19 @@ def test_numbers_that_no_reader_can_calculate_with_are_refused(number):
         parse_json(f'{{"a": [{number}]}}'.encode())
     assert len(str(raised.value)) < 100
     assert parse_json(f'{{"a": [{2**64 - 1}, -1e300, "NaN"]}}'.encode()) == {"a": [2**64 - 1, -1e300, "NaN"]}
+
+
+def test_half_a_character_ends_no_page(tmp_path):
+    write_text(tmp_path / "page.md", "a\udcff ü\n")
+    assert (tmp_path / "page.md").read_bytes() == "a? ü\n".encode()
+
+
+def test_a_folder_is_one_process_s_alone_until_it_lets_go(tmp_path):
+    held = lock_folder(tmp_path)
+    assert held is not None and lock_folder(tmp_path) is None
+    os.close(held)
+    again = lock_folder(tmp_path)
+    assert again is not None
+    os.close(again)
+    with pytest.raises(StoreError, match=r"cannot open .*: no such file"):
+        lock_folder(tmp_path / "gone")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ RECORDS = [{"id": "a", "text": "né\nw"}, {"id": "b", "n": [1, 2]}]
 
 
 def write(path, records):
-    with JsonLinesWriter(path) as writer:
+    with closing(JsonLinesWriter(path)) as writer:
         for record in records:
             writer.append(record)
 

@@ -157,3 +157,25 @@ def test_a_folder_is_claimed_by_one_run_at_a_time(tmp_path):
         RunFolder.create(tmp_path / "run")
     with RunFolder.create(tmp_path / "run") as folder:
         assert list(folder.path.iterdir()) == []
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder):
+    os.mkfifo(folder.requests_jsonl)
+    with pytest.raises(StoreError, match=r"requests\.jsonl is a device or a pipe, and must be a file"):
+        folder.read_requests()
+
+
+def test_audio_as_received_is_of_the_attempts_alone(folder):
+    for name in ("1", "2", "10", "3x", "x"):
+        (folder.spool / name).mkdir(parents=True)
+    assert [path.name for path in folder.attempts()] == ["1", "2", "10"]
+    for path in (folder.spool / "2/a.pcm", folder.spool / "x/b.pcm"):
+        path.write_bytes(b"1234")
+    assert folder.spooled("a", 4) == folder.spool / "2/a.pcm" and folder.spooled("a", 5) is None
+    assert folder.spooled("../x/b", 4) is None and folder.spooled(str(folder.spool / "x/b"), 4) is None
+
+
+def test_a_recording_that_is_a_link_to_itself(folder):
+    (folder.path / "loop.wav").symlink_to("loop.wav")
+    with pytest.raises(StoreError, match=r"its recording 'loop\.wav' is a link to itself"):
+        folder.recording("loop.wav")

@@ -101,3 +101,10 @@ def test_a_run_of_schema_1_0_still_fits():
 def test_other_versions_are_refused_before_anything_else(version):
     with pytest.raises(StoreError, match="schema_version"):
         validate_run({"schema_version": version})
+
+
+def test_levels_are_of_one_kind():
+    run = runs.make_run((1, 4))
+    run["levels"][1] |= {"rate_hz": 4.0}
+    with pytest.raises(StoreError, match="here has levels of request rates beside levels of concurrencies"):
+        validate_run(run, "here")

@@ -115,6 +115,8 @@ def test_a_missing_field_is_named(name):
         ("started_ns", 1.5),
         ("seed", "x"),
         ("chunk_bytes", [1]),
+        ("chunk_bytes", [-1, 5]),
+        ("sample_rate_hz", 0),
         ("chunk_ends", [True]),
         ("chunk_ends", [0, 1]),
         ("text_arrived_ns", [1.5]),

@@ -10,17 +10,17 @@ import run_factory as runs
 from timelines import BASE_NS, make_timeline
 
 from omni_bench.commands.cli import main
-from omni_bench.errors import OmniBenchError
+from omni_bench.errors import OmniBenchError, StoreError
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
-from omni_bench.records.config import LoadConfig
+from omni_bench.records.config import ClientConfig, LoadConfig
 from omni_bench.records.level import Rate
 from omni_bench.records.recording import LevelRecording, LoopLag, NodeClock, TtfpBias
 from omni_bench.report.markdown import legend
 from omni_bench.run import calibration
 from omni_bench.run.calibration import Calibration, bias_at, calibrated_levels, calibration_of, store, with_bias
 from omni_bench.run.document import build_level
-from omni_bench.run.stored_results import _client_from
+from omni_bench.run.stored_results import _lag_from
 from omni_bench.run.validity import level_reasons
 from omni_bench.targets.null_server import Pace
 
@@ -86,7 +86,7 @@ def test_a_ttfp_that_the_client_may_have_made_itself_makes_no_claim(p99_ms, refu
     assert [reason.code for reason in level_reasons(summary)] == ["ttfp_under_bias"] * refused
     level = build_level(summary, metrics)
     assert level["client"]["ttfp_bias"]["concurrency"] == 4 and level["client"]["workers"] == 2
-    assert _client_from({**level, "warmup": None})[0] == lag
+    assert _lag_from(level["client"], "a level") == lag
 
 
 def test_an_open_loop_is_calibrated_up_to_its_cap():
@@ -117,3 +117,11 @@ def test_the_report_has_the_bound_beside_ttfp(p99_ms, said):
     assert "n/a at c = 2 (clocks of 1 node" in legend(runs.make_run(levels=[level]))
     level["client"]["nodes"] = []
     assert "own part of TTFP" not in legend(runs.make_run(levels=[level]))
+
+
+def test_a_user_without_a_home_folder_is_told_where_to_keep_figures(cache, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where no home is known
+    assert calibration.read_calibrations() == []
+    with pytest.raises(StoreError, match=r"no home folder; .* XDG_CACHE_HOME=FOLDER"):
+        calibration.calibrate([1], ClientConfig(kind="openai_speech"), 1, print)

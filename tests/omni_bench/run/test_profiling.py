@@ -141,3 +141,18 @@ def test_the_bundled_server_is_profiled(tmp_path, capsys):
         assert any(event.get("name") == "omni:talker" for event in json.load(file)["traceEvents"])
     compare_command(str(tmp_path / "run"), str(tmp_path / "run"), out=None, force=False, for_pr=True)
     assert "Where the time goes, a frame" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("correlation", [7, [7]])
+def test_whatever_is_in_a_file_the_run_goes_on(ask, tmp_path, correlation):
+    (tmp_path / "profile").mkdir()
+    packed = bytearray(gzip.compress(json.dumps([EVENT] * 1000).encode()))
+    packed[20:40] = bytes(20)
+    (tmp_path / "profile" / "broken.json.gz").write_bytes(packed)
+    launch = EVENT | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": correlation}}
+    kernel = launch | {"cat": "kernel", "name": "k"}
+    (tmp_path / "profile" / "odd.json").write_text(json.dumps({"traceEvents": [EVENT, launch, kernel]}))
+    profile, _ = ask()
+    problems = ["profile/broken.json.gz cannot be read: error"]
+    problems += ["profile/odd.json cannot be read: TypeError"] if correlation != 7 else []
+    assert profile.problem == "; ".join(problems) and len(profile.traces) == 2 - len(problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,29 @@ def test_a_profile_that_is_missing_needs_the_server(config, tmp_path, target, lo
     with pytest.raises(TargetError, match="no GPU here"):
         resume(folder)
     assert len(lines(folder)) == 6, "nothing is taken away before it is known that the rest can be sent"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (("started_utc", "soon"), "line 1: begun.started_utc is 'soon'; Invalid RFC3339 encoded datetime"),
+        (("directory", 7), "line 1: begun.directory is 7; expected str"),
+        (("harness", []), "line 1: begun.harness is "),
+        ("[1]", "line 2: server is "),
+        ('"x"', "line 2: server is 'x'; expected object | null"),
+    ],
+)
+def test_a_damaged_journal_is_named(config, tmp_path, target, load, judge, monkeypatch, damage, message):
+    folder = tmp_path / "run"
+    kill_at(load, "c1-0001")
+    killed_run(config, folder, monkeypatch, lambda patch: None)
+    path = folder / ".spool/journal.jsonl"
+    first, *_ = path.read_text().splitlines()
+    if isinstance(damage, tuple):
+        begun = json.loads(first)
+        begun["begun"][damage[0]] = damage[1]
+        path.write_text(json.dumps(begun) + "\n")
+    else:
+        path.write_text(f'{first}\n{{"server": {damage}}}\n')
+    with pytest.raises(StoreError, match=re.escape(message)):
+        resume(folder)

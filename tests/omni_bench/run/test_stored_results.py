@@ -6,12 +6,14 @@ import re
 
 import pytest
 import run_factory as runs
+from repository import DATA
 
 from omni_bench.errors import StoreError
 from omni_bench.records.prompt import Prompt
+from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline_json import timeline_from_dict
 from omni_bench.run.measure import measure_request
-from omni_bench.run.stored_results import read_stored, result_record
+from omni_bench.run.stored_results import prompt_of, read_results, read_stored, result_record
 
 
 @pytest.fixture
@@ -58,6 +60,35 @@ def test_a_line_without_results_is_no_finished_request(record, absent):
     ],
 )
 def test_a_value_that_no_run_can_have_written_is_named_with_its_request(record, change, message):
-    with pytest.raises(StoreError, match=f"request 'c1-0000': .*{re.escape(message)}") as caught:
+    with pytest.raises(StoreError, match=f"(request|timeline) 'c1-0000': .*{re.escape(message)}") as caught:
         check({**record, **change})
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("absent", ["text", "language"])
+def test_a_line_of_a_killed_run_that_does_not_say_what_was_asked_for(record, absent):
+    assert prompt_of(record, timeline_from_dict(record)).text == "Good morning."
+    del record[absent]
+    with pytest.raises(StoreError, match=f"request 'c1-0000': missing required field {absent}"):
+        prompt_of(record, timeline_from_dict(record))
+
+
+def test_figures_that_only_a_later_omni_bench_knows_are_passed_over():
+    folder = RunFolder(DATA / "old_runs/parity_words")
+    run = folder.read_run()
+    (level, *_) = run["levels"]
+    parts = {
+        "cpu_wait": {"wait_s": 1.0, "lag_p99_ms": 1.0, "cores": 2, "with_server": False},
+        "ttfp_bias": {"p50_ms": 0.1, "p99_ms": 0.2, "concurrency": 4, "workers": 1, "requests": 64},
+    }
+    node = {"address": "10.0.0.2", "workers": 1, "offset_ms": 0.1, "error_ms": 0.1, "one_machine": False, "new": 1}
+    level["client"] |= {name: part | {"new": 1} for name, part in parts.items()} | {"nodes": [node]}
+    level["pace"] = {"expected": {"letters_per_s": 12.0, "spread": 0.1, "source": "language", "limit": 3.0, "new": 1}}
+    result = read_results(folder, run)[0]
+    assert result.lag.cpu.cores == 2 and result.lag.bias.requests == 64 and result.lag.nodes[0].error_ms == 0.1
+    assert result.expected_pace.letters_per_s == 12.0
+    level["client"]["lag_p99_ms"] = None
+    assert read_results(folder, run)[0].lag is None, "not measured, and not a lag of nothing"
+    level["client"] |= {"lag_p99_ms": 1.0, "lag_p50_ms": None}
+    with pytest.raises(StoreError, match=r"run\.json: concurrency \d+: client: p50_ms is None; expected float"):
+        read_results(folder, run)

@@ -186,6 +186,7 @@ def test_a_client_that_had_no_cpu_says_so(cpu, code, says):
         (DatasetError("no such set"), Code.MISCONFIGURED, "no such set"),
         (StoreError("disk full"), Code.NOT_STORED, "disk full"),
         (OSError("disk full"), Code.NOT_STORED, "disk full"),
+        (TimeoutError(), Code.NOT_STORED, "TimeoutError"),
         (TargetError("it died; its log /runs/1/server.log:\n"), Code.SERVER_BROKE, "it died; its log server.log"),
         (OSError(28, "No space", "/runs/1/run.json"), Code.NOT_STORED, "[Errno 28] No space: 'run.json'"),
         (ZeroDivisionError("a bug"), Code.INTERNAL_ERROR, "internal error: ZeroDivisionError: a bug"),
