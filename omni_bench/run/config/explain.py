@@ -21,7 +21,6 @@ from omegaconf.errors import (
     ConfigKeyError,
     InterpolationResolutionError,
     MissingMandatoryValue,
-    OmegaConfBaseException,
     ValidationError,
 )
 from yaml import YAMLError
@@ -45,13 +44,14 @@ def explain(error: BaseException, scenarios: Sequence[str] = ()) -> ConfigError:
         if isinstance(link, YAMLError):
             return ConfigError(f"{place}not valid YAML: {' '.join(str(link).split())}")
         if isinstance(link, (ConfigKeyError, ConfigAttributeError)):
-            return ConfigError(place + _unknown_key(link))
+            return ConfigError(place + unknown_key(str(link.full_key or link.key or "")))
         if isinstance(link, ValidationError):
             return ConfigError(place + _wrong_type(link, chain))
         if isinstance(link, MissingMandatoryValue):
             return ConfigError(f"{place}{link.full_key or 'a key'} has no value and needs one")
         if isinstance(link, InterpolationResolutionError):
-            return ConfigError(f"{place}{_interpolation(link)}")
+            key = link.full_key or "a key"
+            return ConfigError(f"{place}{key}: {_first_line(str(link))}; {_NO_REFERENCE}")
     reason = _first_line(str(chain[-1]))
     outer = " ".join(str(error).split())
     said = outer if reason in outer else f"{outer}: {reason}"
@@ -69,7 +69,7 @@ def _unreadable(override: str, message: str, scenarios: Sequence[str]) -> str:
             return f"{override!r} is no KEY=VALUE; did you mean scenario={near[0]}?"
         listed = ", ".join(sorted(scenarios, key=natural))
         return f"{override!r} is no KEY=VALUE; a scenario is named by scenario=NAME{listed and f', one of {listed}'}"
-    if any(get_origin(one) in (list, dict) for one in _either(annotation_of(key)[0])):
+    if any(get_origin(one) in (list, dict) for one in either(annotation_of(key)[0])):
         rule = "texts with brackets, '=' or commas in it need single quotes"
         return f"cannot read the override '{override}' ({message}): {key} takes {type_name(key)}; {rule}"
     meant = f"{key}={quoted(_bare(value).replace('${', chr(92) + '${'))}"
@@ -119,6 +119,8 @@ def unknown_key(dotted: str) -> str:
         return f"unknown key '{dotted}'; Hydra's own keys: omni-bench run --cfg hydra"
     prefix, valid = valid_keys(dotted)
     first = dotted[len(prefix) + 1 if prefix else 0 :].split(".")[0]
+    if first in valid:
+        return f"unknown key '{dotted}': {prefix + '.' if prefix else ''}{first} has no keys below it"
     label = f"valid keys of {prefix}" if prefix else "valid top-level keys"
     if not prefix and (meant := [f"{group}.{first}" for group in valid if first in valid_keys(group)[1]]):
         return f"unknown key '{dotted}'; did you mean {' or '.join(meant)}?"
@@ -150,7 +152,7 @@ def annotation_of(dotted: str) -> tuple[Any, str]:
     return get_type_hints(node)[leaf], below
 
 
-def _either(annotation: Any) -> tuple[Any, ...]:
+def either(annotation: Any) -> tuple[Any, ...]:
     """What a key may be: itself, or each of a union."""
     return get_args(annotation) if get_origin(annotation) is Union else (annotation,)
 
@@ -198,21 +200,6 @@ def _missing_option(error: MissingConfigException) -> str:
     if not options:
         return _first_line(str(error)) if not group else f"{group}={option}: there is no config group '{group}'"
     return f"unknown {group} '{option}'{alternatives(option, options)}"
-
-
-def _unknown_key(error: OmegaConfBaseException) -> str:
-    dotted = str(error.full_key or error.key or "")
-    prefix, valid = valid_keys(dotted)
-    leaf = dotted[len(prefix) + 1 if prefix else 0 :]
-    first = leaf.split(".")[0]
-    if first in valid:
-        return f"unknown key '{dotted}': {prefix + '.' if prefix else ''}{first} has no keys below it"
-    return unknown_key(dotted)
-
-
-def _interpolation(error: InterpolationResolutionError) -> str:
-    key = error.full_key or "a key"
-    return f"{key}: {_first_line(str(error))}; {_NO_REFERENCE}"
 
 
 _NO_REFERENCE = (

@@ -20,7 +20,6 @@ from omni_bench.records.config import (
     RATE_SEARCH,
     RAY,
     AsrConfig,
-    ChecksConfig,
     DatasetConfig,
     LoadConfig,
     OutputConfig,
@@ -73,7 +72,7 @@ def validate(config: RunConfig) -> None:
     _load(config.load)
     validate_slo(config.slo, config.load)
     _asr(config.asr)
-    _checks(config.checks)
+    _at_least("checks.parity_requests", config.checks.parity_requests, 0)
     _reference(config.reference)
     if config.target.kind == "reference" and config.reference.checkpoint == "random" and config.asr.kind != "none":
         raise ConfigError(
@@ -184,10 +183,6 @@ def _asr(asr: AsrConfig) -> None:
         raise ConfigError(f"asr.wer_limit={asr.wer_limit}: a share from 0 to 1 (0.15 is 15 %)")
 
 
-def _checks(checks: ChecksConfig) -> None:
-    _at_least("checks.parity_requests", checks.parity_requests, 0)
-
-
 def _reference(reference: ServerSettings) -> None:
     device("reference.device", reference.device)
     choice("reference.preset", reference.preset, tuple(PRESETS))
@@ -240,7 +235,8 @@ def _output(output: OutputConfig) -> None:
     choice("output.save_audio", output.save_audio, SAVE_AUDIO)
     if not output.root:
         raise ConfigError("output.root='': the folder for run folders, such as reports/runs")
-    _at_least("output.kept_audio_mb", output.kept_audio_mb, 0)
+    if not (math.isfinite(output.kept_audio_mb) and output.kept_audio_mb >= 0):
+        raise ConfigError(f"output.kept_audio_mb={output.kept_audio_mb}: a finite number of at least 0")
 
 
 def device(key: str, value: str) -> None:

@@ -59,30 +59,23 @@ def validate_slo(slo: SloConfig, load: LoadConfig) -> None:
 
 
 def _rates(load: LoadConfig) -> None:
-    given = [
-        name
-        for name, value in (("load.rate_hz", load.rate_hz), ("load.ramp", load.ramp), ("load.trace", load.trace))
-        if value
-    ]
     if (load.arrival == TRACE) != (load.trace is not None):
         raise ConfigError(
             f"load.arrival={load.arrival} with load.trace={load.trace}: "
             "load.arrival=trace and load.trace=FILE go together"
         )
-    if load.ramp is not None and load.arrival != TRACE:
-        given = [name for name in given if name != "load.rate_hz"]  # a ramp takes the place of the rates
     if load.arrival == TRACE:
         if load.ramp is not None:
             raise ConfigError("load.ramp with load.arrival=trace: a trace is replayed as it is")
         return
-    if not given:
-        raise ConfigError("load.rate_hz=[]: at least one rate in requests a second, such as [5], or load.ramp")
-    if load.ramp is not None:
+    if load.ramp is not None:  # it takes the place of the rates
         if len(load.ramp) != 2:
             raise ConfigError(f"load.ramp={load.ramp}: two rates in requests a second, [from, to], such as [1, 20]")
         for hz in load.ramp:
             _within("load.ramp", hz, MIN_RATE_HZ, MAX_RATE_HZ)
         return
+    if not load.rate_hz:
+        raise ConfigError("load.rate_hz=[]: at least one rate in requests a second, such as [5], or load.ramp")
     for hz in load.rate_hz:
         _within("load.rate_hz", hz, MIN_RATE_HZ, MAX_RATE_HZ)
         if load.duration_s is not None and hz * load.duration_s > MAX_ARRIVALS / 2:

@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from omni_bench.errors import ConfigError
-from omni_bench.run.config.explain import annotation_of, pasted, quoted
+from omni_bench.run.config.explain import annotation_of, either, pasted, quoted
 
 _NUMBERS = (bool, int, float)
 _WORD = re.compile(r"(\+{0,2})([\w.]+)=(.*)", re.DOTALL)
@@ -39,7 +39,7 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
         annotation, below = annotation_of(key)
         is_mapping = get_origin(annotation) is dict
         holds_texts = _holds_texts(annotation)
-        wants_text = below and holds_texts if is_mapping else str in (annotation, *_union(annotation))
+        wants_text = below and holds_texts if is_mapping else str in either(annotation)
         try:
             read: Override | None = parser.parse_override(word)
         except HydraException:
@@ -56,7 +56,7 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
                 yield word  # Hydra says why it cannot be read
         elif read.is_sweep_override() and not multirun:
             raise ConfigError(_no_sweep(word, f"{plus}{key}", value, annotation, wants_text))
-        elif wants_text and isinstance(read.value(), _NUMBERS) and type(read.value()) not in _union(annotation):
+        elif wants_text and isinstance(read.value(), _NUMBERS) and type(read.value()) not in either(annotation):
             yield f"{'++' if below else plus}{key}={quoted(value.strip())}"
         else:
             if holds_texts and not below:
@@ -69,7 +69,7 @@ def _meant(words: Sequence[str], multirun: bool) -> Iterator[str]:
 
 def _holds_texts(annotation: Any) -> bool:
     """Whether it is a list or a mapping, or may be one, whose values are texts."""
-    return any(get_args(one)[-1:] == (str,) for one in (annotation, *_union(annotation)) if get_origin(one))
+    return any(get_args(one)[-1:] == (str,) for one in either(annotation) if get_origin(one))
 
 
 _ENTRIES = re.compile(r"""(?:[^,'"\\]|\\.|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
@@ -89,12 +89,8 @@ def _with_texts(value: str, read: Any) -> str:
     return written[0] + ",".join(entries) + written[-1]
 
 
-def _union(annotation: Any) -> tuple[Any, ...]:
-    return () if get_origin(annotation) in (list, dict) else get_args(annotation)
-
-
 def _no_sweep(word: str, key: str, value: str, annotation: Any, wants_text: bool) -> str:
-    if any(get_origin(one) is list for one in (annotation, *_union(annotation))):
+    if any(get_origin(one) is list for one in either(annotation)):
         return f"{word}: a list has brackets: {key}=[{value}]"
     if wants_text:
         return f"{word}: a text with commas needs quotes, and these need some: {pasted(f'{key}={quoted(value)}')}"

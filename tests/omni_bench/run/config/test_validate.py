@@ -163,6 +163,7 @@ CASES = [
     (["output.save_audio=some"], "output.save_audio='some'; valid: all, none, worst"),
     (["output.root=''"], "output.root=''"),
     (["output.kept_audio_mb=-1"], "output.kept_audio_mb=-1"),
+    (["output.kept_audio_mb=.inf"], "output.kept_audio_mb=inf: a finite number"),
 ]
 
 

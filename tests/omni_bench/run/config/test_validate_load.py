@@ -20,6 +20,7 @@ SEARCH = "load=rate_search"
         ([OPEN, "load.burstiness=2"], "load.burstiness=2 with load.arrival=poisson: add load.arrival=gamma"),
         ([OPEN, "load.arrival=gamma", "load.burstiness=0"], "load.burstiness=0: 0.05 to 1000"),
         ([OPEN, "load.ramp=[1]"], "load.ramp=[1.0]: two rates"),
+        ([OPEN, "load.ramp=[]"], "load.ramp=[]: two rates"),
         ([OPEN, "load.ramp=[0,5]"], "load.ramp=0: 0.0001 to 10000"),
         ([OPEN, "load.duration_s=0"], "load.duration_s=0: 0.001 to"),
         ([OPEN, "load.duration_s=100000", "load.rate_hz=[100]"], "more than 500000 requests"),
