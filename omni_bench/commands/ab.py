@@ -19,10 +19,10 @@ from omni_bench.compare.ab.notes import opening
 from omni_bench.compare.ab.order import RunState, good_pairs, random_start
 from omni_bench.compare.ab.pace import Pace, earlier_run_s, stored_run_s
 from omni_bench.compare.ab.state import RUNS, STATE_NAME, Ending, StudyState, check_restart, claimed
-from omni_bench.compare.ab.study import EXIT_INCONCLUSIVE, Runner, Study, StudyResult
+from omni_bench.compare.ab.study import Runner, Study, StudyResult
 from omni_bench.compare.ab.words import more_pairs, read_words
 from omni_bench.compare.document import to_document
-from omni_bench.compare.result import Advisory, Comparison, ComparisonOutcome
+from omni_bench.compare.result import EXIT_INCONCLUSIVE, Advisory, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import FULL_PAIRS
 from omni_bench.errors import EXIT_USAGE, ConfigError, OmniBenchError, StoreError
 from omni_bench.run.config.compose import utc_folder_name
@@ -168,7 +168,8 @@ def _with_more(state: StudyState, pairs: int, folder: Path) -> StudyState:
 
 
 def _version(harness: Mapping[str, Any]) -> str:
-    return harness["version"] + (f" ({harness['commit'][:12]})" if harness["commit"] else "")
+    commit = harness.get("commit")
+    return str(harness.get("version")) + (f" ({str(commit)[:12]})" if commit else "")
 
 
 def _go(folder: Path, state: StudyState, runner: Runner, say: Callable[[str], None]) -> StudyResult:

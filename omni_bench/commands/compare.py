@@ -12,10 +12,10 @@ from omni_bench.compare.document import to_document
 from omni_bench.compare.load import is_run, load_arm
 from omni_bench.compare.markdown import Profiles, render_comparison, render_for_pull_request, to_drag
 from omni_bench.compare.page import comparison_page
-from omni_bench.compare.result import Comparison, ComparisonOutcome
+from omni_bench.compare.result import EXIT_CODES, Comparison
 from omni_bench.compare.views import RunView
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
-from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.files import write_json, write_text
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import from_here
 from omni_bench.report.drawing import drawn
@@ -23,12 +23,6 @@ from omni_bench.terminal import say, say_aside, say_json, say_page
 
 MARKDOWN_NAME, PULL_REQUEST_NAME, JSON_NAME, CSV_NAME = "compare.md", "pull_request.md", "compare.json", "compare.csv"
 PAGE_NAME, PLOTS_NAME = "report.html", "plots"
-FAILING = (
-    ComparisonOutcome.REGRESSION,
-    ComparisonOutcome.HARD_FAILURE,
-    ComparisonOutcome.AFTER_BROKEN,
-    ComparisonOutcome.NO_CLAIM,
-)
 
 
 def compare_command(
@@ -51,7 +45,7 @@ def compare_command(
     show_comparison(comparison, folder, command, profiles, as_json=as_json, for_pr=for_pr)
     if out is None and not (as_json or for_pr):
         say_aside("for a pull request: --for-pr prints markdown; --out FOLDER writes it, with plots, JSON and CSV")
-    return EXIT_INVALID if comparison.outcome in FAILING else EXIT_OK
+    return EXIT_INVALID if EXIT_CODES[comparison.outcome] == EXIT_INVALID else EXIT_OK
 
 
 def show_comparison(
@@ -65,12 +59,11 @@ def show_comparison(
     runs_in: Path | None = None,
 ) -> None:
     """Print it. ``folder``: where it was written, None if it was not; ``runs_in``: what the runs' names begin with."""
+    pictures = [] if folder is None else [str(path) for path in sorted((folder / PLOTS_NAME).glob("*.png"))]
     if as_json:
         say_json(to_document(comparison))
     elif for_pr:
-        drawn = [] if folder is None else sorted((folder / PLOTS_NAME).glob("*.png"))
-        paths = [str(path) for path in drawn]
-        say_page(render_for_pull_request(comparison, paths, command, profiles, _place(runs_in)))
+        say_page(render_for_pull_request(comparison, pictures, command, profiles, _place(runs_in)))
         if folder is not None:
             say_aside(f"to look at and to listen to: {from_here(folder.absolute() / PAGE_NAME)}")
     else:
@@ -82,7 +75,6 @@ def show_comparison(
             for what, name in {**places, "to look at and to listen to:": PAGE_NAME}.items():
                 say(what)
                 say(from_here(folder.absolute() / name))
-            pictures = [str(path) for path in sorted((folder / PLOTS_NAME).glob("*.png"))]
             say("to drag into the pull request:")
             for path in to_drag(comparison, pictures):
                 say(from_here(Path(path).absolute()))
@@ -107,8 +99,7 @@ def write_comparison(
 
         return draw_comparison(comparison, before, after, folder / PLOTS_NAME)
 
-    document = json_bytes(to_document(comparison), JSON_NAME, indent=2) + b"\n"
-    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(document))
+    write_json(folder / JSON_NAME, to_document(comparison))
     pictures = [f"{PLOTS_NAME}/{path.name}" for path in drawn(draw, str(folder))]
     texts = {
         MARKDOWN_NAME: render_comparison(comparison, pictures, command, profiles),
@@ -117,7 +108,7 @@ def write_comparison(
         PAGE_NAME: comparison_page(comparison, before, after, folder, command, profiles, runs_in),
     }
     for name, text in texts.items():
-        write_atomically(folder / name, lambda path, text=text: path.write_text(text, "utf-8", "replace"))
+        write_text(folder / name, text)
     return folder / MARKDOWN_NAME
 
 

@@ -21,7 +21,7 @@ def compare_accuracy(before: Sequence[RunView], after: Sequence[RunView], levels
     flags = wer = None
     rates = (_rate(before), _rate(after))
     if have_requests and common_rate(rates) is not None:
-        flags = compare_flags(*([_flags(run, levels) for run in arm] for arm in arms))
+        flags = compare_flags(*([{one.key: one.corrupted for one in _of(run, levels)} for run in arm] for arm in arms))
         wer = wer_difference(*(_edits(arm, levels) for arm in arms))
     hits = [_count(run, levels, "cross_talk_hits") for run in after]
     checked = [count for count in hits if count is not None]
@@ -93,10 +93,6 @@ def worst_pairs(before: Sequence[RunView], after: Sequence[RunView], levels: Seq
 def _rate(arm: Sequence[RunView]) -> str | None:
     """What errors are counted by in an arm; "WER and CER" of one whose runs differ; None without a judge."""
     return AND.join(sorted({run.facts.rate for run in arm if run.facts.rate is not None}, reverse=True)) or None
-
-
-def _flags(run: RunView, levels: Sequence[int]) -> dict[UtteranceKey, bool | None]:
-    return {request.key: request.corrupted for request in _of(run, levels)}
 
 
 def _of(run: RunView, levels: Sequence[int]) -> list[RequestView]:

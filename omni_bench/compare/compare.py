@@ -30,7 +30,7 @@ from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, len
 from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
-from omni_bench.compare.views import OMNI_BENCH, RunView, faults_of, stated_faults_of
+from omni_bench.compare.views import OMNI_BENCH, RunView, faults_by_arm
 from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
 from omni_bench.records.invalid_reason import Blame, InvalidReason
@@ -114,8 +114,8 @@ def compare_runs(
         broken=broken,
         pair_changes=changes,
         worst=worst_pairs(before, after, levels),
-        faults=tuple(faults_of(before, after)),
-        stated_faults=tuple(stated_faults_of(before, after)),
+        faults=faults_by_arm(before, after, "faults"),
+        stated_faults=faults_by_arm(before, after, "stated_faults"),
     )
 
 

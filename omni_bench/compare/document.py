@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 
 from omni_bench.compare.result import ComparedArm, Comparison
 from omni_bench.compare.stats.verdicts import PrimaryVerdict
-from omni_bench.errors import StoreError, shorten
+from omni_bench.errors import StoreError
 from omni_bench.records.level import level_fields
+from omni_bench.records.schema import misfits
 
 COMPARE_SCHEMA_VERSION = "2.3"
-_MAX_LISTED = 5
 
 
 @cache
@@ -33,9 +33,7 @@ def _validator() -> Draft202012Validator:
 
 def validate_comparison(document: Mapping[str, Any]) -> None:
     """Raise StoreError, naming the first few places, if ``document`` does not fit the schema."""
-    errors = sorted(_validator().iter_errors(dict(document)), key=lambda error: [str(part) for part in error.path])
-    if errors:
-        listed = "; ".join(f"{error.json_path}: {shorten(error.message, 160)}" for error in errors[:_MAX_LISTED])
+    if listed := misfits(_validator(), document):
         raise StoreError(f"the comparison does not fit its schema {COMPARE_SCHEMA_VERSION}: {listed}")
 
 

@@ -172,14 +172,10 @@ def _speed(comparison: Comparison) -> Iterator[str]:
         found = _worth_a_word([primary for primary in comparison.primaries if primary.verdict is verdict])
         if found:
             said = (_changed(one) + _pairs_said(comparison, one) for one in found)
-            alone = " in the tail alone" if verdict in _MOVED and _is_tail(found) else ""
+            alone = " in the tail alone" if verdict in _MOVED and all(METRICS[one.metric].tail for one in found) else ""
             yield f"{_GROUPS[verdict]}{alone}: {', '.join(said)}"
             if verdict is Verdict.INCONCLUSIVE:
                 yield from _outliers(comparison)
-
-
-def _is_tail(found: Sequence[PrimaryVerdict]) -> bool:
-    return all(METRICS[one.metric].tail for one in found)
 
 
 def _worth_a_word(found: Sequence[PrimaryVerdict]) -> list[PrimaryVerdict]:

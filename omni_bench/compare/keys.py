@@ -207,10 +207,8 @@ def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, for
     for name, arm in (("before", before), ("after", after)):
         _refuse_copies(name, arm)
     if not common_concurrencies(before, after):
-        listed = [
-            [level if isinstance(level, int) else str(level) for level in sorted(_levels_of(arm), key=level_value)]
-            for arm in (before, after)
-        ]
+        found = [{level.concurrency for run in arm for level in run.levels} for arm in (before, after)]
+        listed = [[one if isinstance(one, int) else str(one) for one in sorted(arm, key=level_value)] for arm in found]
         searched = any(run.facts.highest_rate is not None for run in (*before, *after))
         only = " (of a rate search, only rates that hold are compared)" if searched else ""
         raise ComparabilityError(
@@ -224,10 +222,6 @@ def check_comparable(before: Sequence[RunView], after: Sequence[RunView], *, for
             "make both with the same prompts, load, client, judge and hardware, or look all the same with --force"
         )
     return found
-
-
-def _levels_of(arm: Sequence[RunView]) -> set[Level]:
-    return {level.concurrency for run in arm for level in run.levels}
 
 
 def common_concurrencies(before: Sequence[RunView], after: Sequence[RunView]) -> tuple[Level, ...]:

@@ -14,7 +14,7 @@ from omni_bench.accuracy.wer import is_corrupted
 from omni_bench.compare.keys import comparability_keys, order_of, settings_of, versions_of
 from omni_bench.compare.stats.length_guard import UtteranceKey
 from omni_bench.compare.views import OMNI_BENCH, LevelView, RequestView, RunFacts, RunView
-from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.compare.vllm_bench import group_results, merged, read_result
 from omni_bench.errors import ConfigError, StoreError, shorten
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.files import os_errors_as_store_errors
@@ -52,7 +52,7 @@ def load_arm(spec: str) -> list[RunView]:
     if results and folders:
         raise ConfigError(f"{spec!r}: mixes run folders ({folders[0]}) with results of vllm bench ({results[0]})")
     if results:
-        return group_results([found for path in results for found in _results_in(path)])
+        return [merged(parts) for parts in group_results([found for path in results for found in _results_in(path)])]
     return [load_run(path) for path in folders]
 
 
@@ -107,7 +107,7 @@ def view_of(run: Mapping[str, Any], source: str, requests: Sequence[RequestView]
             rate=error_rate(run) if judge else None,
             highest_rate=None if search is None else _highest(search),
             faults=tuple(injected_faults(run)),
-            stated_fault=stated_fault(run),
+            stated_faults=() if (said := stated_fault(run)) is None else (said,),
             command=tuple(provenance["command"]),
         ),
     )
@@ -193,13 +193,13 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file() or (path / "requests.jsonl").is_file()
 
 
-def _results_in(path: Path) -> list[tuple[str, RunView]]:
+def _results_in(path: Path) -> list[RunView]:
     """The results in one file: several, if they were appended (``--append-result``), or a list of them."""
     values = read_json_values(path)
     if len(values) == 1 and isinstance(values[0], list) and values[0]:
         values = values[0]
     names = [str(path)] if len(values) == 1 else [f"{path}, result {number}" for number in range(1, len(values) + 1)]
-    return [(name, read_result(value, name)) for name, value in zip(names, values, strict=True)]
+    return [read_result(value, name) for name, value in zip(names, values, strict=True)]
 
 
 def read_json(path: Path) -> Any:

@@ -108,12 +108,9 @@ def _glance(comparison: Comparison, place: str | None = None) -> list[str | None
 
 def comparison_verdict_line(comparison: Comparison) -> str:
     """The verdict in one sentence, in bold, and what goes with it."""
-    first = f"**{escape_markdown(_capital(headline(comparison)))}.**"
+    said = headline(comparison)
+    first = f"**{escape_markdown(said[:1].upper() + said[1:])}.**"
     return " ".join([first, *map(escape_markdown, remarks(comparison))])
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def primary_line(primary: PrimaryVerdict) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from omni_bench.compare.result import Cell, Comparison, LevelAccuracy, Mark
-from omni_bench.compare.rows import level_header, metric_label, value_text
+from omni_bench.compare.rows import is_spoken, level_header, metric_label, value_text
 from omni_bench.compare.vllm_bench import printed_name
 from omni_bench.metrics.definitions import METRICS
-from omni_bench.metrics.metric import Part
 from omni_bench.report.format import NA, change_text, count, percent
 from omni_bench.report.table import markdown_table
 
@@ -41,7 +40,7 @@ def words_table(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Headers and rows of what was heard; without columns where nothing was."""
     accuracy = comparison.accuracy
     columns = []
-    if _is_spoken(comparison):
+    if is_spoken(comparison):
         name = accuracy.rate or f" {_ARROW} ".join(rate or NA for rate in accuracy.rates)
         columns.append((name, [_rates(one) for one in accuracy.levels]))
     if (accuracy.cross_talk_before, accuracy.cross_talk_after) != (None, None):
@@ -72,11 +71,6 @@ def legend(comparison: Comparison) -> str:
     slowest = " tail: mean of the slowest tenth;" if tail else ""
     middle = f"p50: median over the requests;{slowest} mean and P99 are in the details."
     return f"{', '.join(said)}. {middle}" if said else middle
-
-
-def _is_spoken(comparison: Comparison) -> bool:
-    of_audio = any(METRICS[primary.metric].part is Part.AUDIO for primary in comparison.primaries)
-    return of_audio or any(comparison.accuracy.rates)
 
 
 def _header(metric: str) -> str:

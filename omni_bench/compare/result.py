@@ -11,6 +11,7 @@ from omni_bench.compare.stats.accuracy import FlagComparison, WerDifference
 from omni_bench.compare.stats.length_guard import LengthGuard
 from omni_bench.compare.stats.looks import Look
 from omni_bench.compare.stats.verdicts import PrimaryVerdict
+from omni_bench.errors import EXIT_INVALID, EXIT_OK
 from omni_bench.records.level import Level
 
 
@@ -47,6 +48,18 @@ class ComparisonOutcome(StrEnum):
     ADVISORY = "ADVISORY"
 
 
+EXIT_INCONCLUSIVE = 2
+EXIT_CODES = {
+    ComparisonOutcome.NO_REGRESSION: EXIT_OK,
+    ComparisonOutcome.IMPROVEMENT: EXIT_OK,
+    ComparisonOutcome.REGRESSION: EXIT_INVALID,
+    ComparisonOutcome.HARD_FAILURE: EXIT_INVALID,
+    ComparisonOutcome.AFTER_BROKEN: EXIT_INVALID,
+    ComparisonOutcome.NO_CLAIM: EXIT_INVALID,
+    ComparisonOutcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
+    ComparisonOutcome.ADVISORY: EXIT_INCONCLUSIVE,
+}
+"""As those of the gate: 0 pass, 1 regression or broken, 2 nothing can be said, 3 infrastructure."""
 NOT_ABOUT_SPEED = (ComparisonOutcome.HARD_FAILURE, ComparisonOutcome.AFTER_BROKEN, ComparisonOutcome.NO_CLAIM)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from omni_bench.compare.headline import pairs_text
 from omni_bench.compare.result import WITHOUT_VERDICT, Accuracy, Cell, Comparison, Mark, PairChange
-from omni_bench.compare.stats.accuracy import WerDifference
 from omni_bench.compare.stats.verdicts import PrimaryVerdict, Verdict, worse_sign
 from omni_bench.foreign_text import code_span
 from omni_bench.metrics.definitions import METRICS
@@ -151,6 +150,12 @@ def _arrow(change: float | None) -> str:
     return UP if change is not None and change > 0 else DOWN
 
 
+def is_spoken(comparison: Comparison) -> bool:
+    """Whether there is anything to be heard: False of text alone."""
+    of_audio = any(METRICS[primary.metric].part is Part.AUDIO for primary in comparison.primaries)
+    return of_audio or any(comparison.accuracy.rates)
+
+
 def accuracy_rows(comparison: Comparison) -> list[list[str]]:
     """WER or CER, corrupted utterances, cross-talk and parity of both arms; n/a for what was not checked.
 
@@ -158,8 +163,7 @@ def accuracy_rows(comparison: Comparison) -> list[list[str]]:
     """
     accuracy = comparison.accuracy
     flags = accuracy.flags
-    of_audio = any(METRICS[primary.metric].part is Part.AUDIO for primary in comparison.primaries)
-    if not of_audio and not any(accuracy.rates):
+    if not is_spoken(comparison):
         return []
     before, after = (flags.before, flags.after) if flags is not None else (None, None)
     tested = NA
@@ -174,11 +178,6 @@ def accuracy_rows(comparison: Comparison) -> list[list[str]]:
     parity = (accuracy.parity_before, accuracy.parity_after)
     rows.append(_count_row("parity mismatches", *parity, _counts_said(*parity, False)))
     return rows
-
-
-def points_text(wer: WerDifference) -> str:
-    """``[+3.57, +28.57] points``."""
-    return f"[{signed(100 * wer.low, 2)}, {signed(100 * wer.high, 2)}] points"
 
 
 def _rate_row(accuracy: Accuracy) -> list[str]:
@@ -199,7 +198,7 @@ def _rate_row(accuracy: Accuracy) -> list[str]:
         percent(after),
         NA if difference is None else f"{signed(difference, 2)} points",
         NOTHING,
-        NA if wer is None else points_text(wer),
+        NA if wer is None else f"[{signed(100 * wer.low, 2)}, {signed(100 * wer.high, 2)}] points",
         NOTHING,
         NOTHING,
         said,

@@ -14,9 +14,23 @@ from omni_bench.records.level import Level, short_title
 OMNI_BENCH, VLLM_BENCH = "omni-bench", "vllm bench serve"
 
 
+class HasMetrics:
+    """A level. ``metrics``: name -> {n, mean, std, p50, p90, p95, p99}, each None where it is missing."""
+
+    metrics: Mapping[str, Mapping[str, Any]]
+
+    def value(self, metric: str) -> float | None:
+        """The figure that is compared: the median over requests, or the level's own figure; None if it is missing."""
+        return self.figure(metric, METRICS[metric].headline)
+
+    def figure(self, metric: str, name: str) -> float | None:
+        """A figure ("p90", "mean", ...) of a metric; None if it is missing."""
+        return (self.metrics.get(metric) or {}).get(name)
+
+
 @dataclass(frozen=True)
-class LevelView:
-    """One level of a run. ``metrics``: name -> {n, mean, std, p50, p90, p95, p99}, each None where it is missing.
+class LevelView(HasMetrics):
+    """One level of a run.
 
     ``accuracy``: the judge's counts and rates as in run.json, None without a judge. ``why``: why the level makes no
     performance claim, empty if it is valid.
@@ -27,14 +41,6 @@ class LevelView:
     why: tuple[InvalidReason, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     accuracy: Mapping[str, Any] | None
-
-    def value(self, metric: str) -> float | None:
-        """The figure that is compared: the median over requests, or the level's own figure."""
-        return self.figure(metric, METRICS[metric].headline)
-
-    def figure(self, metric: str, name: str) -> float | None:
-        """A figure ("p90", "mean", ...) of a metric; None if it is missing."""
-        return (self.metrics.get(metric) or {}).get(name)
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class RunFacts:
 
     ``rate``: what errors are counted by, WER (words) or CER (characters); None without a judge. ``highest_rate``: what
     a rate search found; None if the run is none. ``faults``: those that were injected on purpose;
-    ``stated_fault``: what a server that is not ours says of one.
+    ``stated_faults``: what a server that is not ours says of one.
     """
 
     target: str | None = None
@@ -108,23 +114,14 @@ class RunFacts:
     rate: str | None = None
     highest_rate: str | None = None
     faults: tuple[str, ...] = ()
-    stated_fault: str | None = None
+    stated_faults: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
 
 
-def faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
-    """The faults that were injected into any run, by arm."""
+def faults_by_arm(before: Sequence[RunView], after: Sequence[RunView], fact: str) -> tuple[str, ...]:
+    """The ``faults``, or the ``stated_faults``, of any run, by arm."""
     found = {
-        name: dict.fromkeys(fault for run in arm for fault in run.facts.faults)
+        name: dict.fromkeys(fault for run in arm for fault in getattr(run.facts, fact))
         for name, arm in (("before", before), ("after", after))
     }
-    return [f"{name}: {', '.join(faults)}" for name, faults in found.items() if faults]
-
-
-def stated_faults_of(before: Sequence[RunView], after: Sequence[RunView]) -> list[str]:
-    """What servers that are not ours say of a fault of their own, by arm."""
-    found = {
-        name: dict.fromkeys(run.facts.stated_fault for run in arm if run.facts.stated_fault is not None)
-        for name, arm in (("before", before), ("after", after))
-    }
-    return [f"{name}: {', '.join(said)}" for name, said in found.items() if said]
+    return tuple(f"{name}: {', '.join(faults)}" for name, faults in found.items() if faults)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from omni_bench.compare.views import VLLM_BENCH, LevelView, RunFacts, RunView
@@ -87,14 +88,14 @@ def read_result(data: Any, where: str) -> RunView:
     )
 
 
-def group_results(results: Sequence[tuple[str, RunView]]) -> list[RunView]:
-    """Runs out of results, each of one level: the n-th result of every concurrency or rate makes up the n-th run.
+def group_results(results: Sequence[RunView]) -> list[tuple[RunView, ...]]:
+    """Results, each of one level, by runs: the n-th result of every concurrency or rate makes up the n-th run.
 
-    A sweep is one file a level. Raises StoreError if some levels have more results than others, there are
-    concurrencies and rates, or the results of a run were made differently.
+    A sweep is one file a level. Raises StoreError if some levels have more results than others, or there are
+    concurrencies and rates.
     """
     by_level: dict[Level, list[RunView]] = {}
-    for _, view in results:
+    for view in results:
         by_level.setdefault(view.levels[0].concurrency, []).append(view)
     ordered = sorted(by_level, key=level_value)
     kinds = {isinstance(level, Rate): views[0].source for level, views in by_level.items()}
@@ -107,11 +108,14 @@ def group_results(results: Sequence[tuple[str, RunView]]) -> list[RunView]:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of {_named(level)}" for level, count in counts.items())
         raise StoreError(f"the results make up no whole runs: {listed}; each run needs one result a level")
-    return [_merged(parts) for parts in zip(*(by_level[level] for level in ordered), strict=True)]
+    return list(zip(*(by_level[level] for level in ordered), strict=True))
 
 
-def _merged(parts: Sequence[RunView]) -> RunView:
-    """One run out of results of several levels. ``num_prompts`` may differ between those, and rates do."""
+def merged(parts: Sequence[RunView]) -> RunView:
+    """One run out of results of several levels. ``num_prompts`` may differ between those, and rates do.
+
+    Raises StoreError if they were made differently.
+    """
     levels = [part.levels[0].concurrency for part in parts]
     of_levels = {"bench.num_prompts"}
     keys: dict[str, Any] = {"load.concurrency": levels}
@@ -125,19 +129,11 @@ def _merged(parts: Sequence[RunView]) -> RunView:
             listed = ", ".join(f"{part.source}: {value!r}" for part, value in zip(parts, values, strict=True))
             raise StoreError(f"results of one run differ in {name.removeprefix('bench.')}: {listed}")
         keys[name] = values[0] if alike else values
-    first = parts[0]
-    return RunView(
+    return replace(
+        parts[0],
         source=",".join(part.source for part in parts),
-        kind=VLLM_BENCH,
-        started_utc=first.started_utc,
-        why=(),
         keys=keys,
-        settings=first.settings,
-        versions={},
-        order={},
         levels=tuple(part.levels[0] for part in parts),
-        requests=None,
-        facts=first.facts,
     )
 
 

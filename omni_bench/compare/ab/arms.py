@@ -50,13 +50,9 @@ class StudyArm:
             return ()
         return "omni-bench", "run", *(one for one in self.overrides if not one.startswith("target.label="))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain types, for ab.json."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StudyArm:
-        """The inverse of :meth:`to_json`. Raises ConfigError for a configuration that is no longer valid."""
+        """An arm of ab.json. Raises ConfigError for a configuration that is no longer valid."""
         source = data["source"]
         return cls(
             name=data["name"],

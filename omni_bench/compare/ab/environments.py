@@ -18,7 +18,7 @@ from pathlib import Path
 
 from omni_bench.compare.ab.sources import Source
 from omni_bench.errors import ConfigError, TargetError
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
+from omni_bench.records.files import os_errors_as_store_errors, write_json
 from omni_bench.targets.interpreter import interpreter_env
 
 MARKER, LOG = "environment.json", "install.log"
@@ -54,7 +54,7 @@ def build_environment(source: Source, recipe: Recipe, say: Callable[[str], None]
     if recipe.constraints is not None and not recipe.constraints.is_file():
         raise ConfigError(f"--constraints {recipe.constraints}: there is no such file")
     folder = (recipe.root / _key(source, recipe)).absolute()
-    python = folder / VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    python = folder / VENV / "bin/python"
     with os_errors_as_store_errors("make an environment in", folder), _alone(folder):
         if (folder / MARKER).is_file() and python.exists():
             say(f"{source.title}: the environment is there already ({folder})")
@@ -63,8 +63,7 @@ def build_environment(source: Source, recipe: Recipe, say: Callable[[str], None]
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         _install(source, recipe, folder, python, tool or run_tool)
-        marker = json_bytes({"source": asdict(source), "share_packages": recipe.share_packages}, MARKER, indent=2)
-        write_atomically(folder / MARKER, lambda path: path.write_bytes(marker))
+        write_json(folder / MARKER, {"source": asdict(source), "share_packages": recipe.share_packages})
     return python
 
 
@@ -129,7 +128,7 @@ def run_tool(command: Sequence[str], log: Path) -> None:
     """Run ``command`` to its end, its output appended to ``log``. Raises TargetError with the end of the log."""
     env = interpreter_env(sys.executable, {})
     with log.open("ab") as file:
-        file.write(f"$ {' '.join(command)}\n".encode())
+        file.write(f"$ {' '.join(command)}\n".encode(errors="backslashreplace"))
         file.flush()
         try:
             done = subprocess.run(

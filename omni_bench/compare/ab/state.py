@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from omni_bench.compare.ab.arms import StudyArm
-from omni_bench.compare.ab.order import ARMS, RunRecord, RunState
+from omni_bench.compare.ab.order import ARMS, RunRecord
 from omni_bench.compare.ab.words import Judging, Restart
 from omni_bench.compare.load import STUDY_NAME
 from omni_bench.compare.stats.verdicts import StudyPlan
 from omni_bench.errors import ConfigError, StoreError
-from omni_bench.records.files import json_bytes, os_errors_as_store_errors, write_atomically
+from omni_bench.foreign_text import safe_name
+from omni_bench.records.convert import expect, structure
+from omni_bench.records.files import lock_folder, os_errors_as_store_errors, write_json
 from omni_bench.targets.room import RoomCode
 
 STATE_NAME, RUNS, SERVERS, JUDGING_LOG = STUDY_NAME, "runs", "servers", "judging.log"
@@ -89,10 +90,9 @@ class StudyState:
         document = {
             "schema_version": SCHEMA_VERSION,
             **asdict(replace(self, arms=())),
-            "arms": {arm.name: arm.to_json() for arm in self.arms},
+            "arms": {arm.name: asdict(arm) for arm in self.arms},
         }
-        data = json_bytes(document, STATE_NAME, indent=2) + b"\n"
-        write_atomically(folder / STATE_NAME, lambda path: path.write_bytes(data))
+        write_json(folder / STATE_NAME, document)
 
     @classmethod
     def read(cls, folder: Path) -> StudyState:
@@ -107,24 +107,18 @@ class StudyState:
             version = document["schema_version"]
             if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
                 raise StoreError(f"{path} has schema_version {version!r}; this omni-bench reads {SCHEMA_VERSION}")
-            return cls(
-                command=tuple(document["command"]),
-                started_utc=document["started_utc"],
-                harness=document["harness"],
-                plan=StudyPlan(**{"early": False, **document["plan"]}),  # none in schema 1.1
-                seed=document["seed"],
-                start=document["start"],
-                arms=tuple(StudyArm.from_json(document["arms"][name]) for name in ARMS),  # type: ignore[arg-type]
-                records=tuple(_record(one) for one in document["records"]),
-                resumed=tuple(document["resumed"]),
-                extended_from=tuple(document.get("extended_from", ())),
-                ending=Ending(**document["ending"]) if document["ending"] else None,
-                restart=Restart(document.get("restart", Restart.RUN)),
-                fallback=_fallback(document.get("fallback")),
-                judging=Judging(document.get("judging", Judging.IN_PLACE)),
-            )
+            arms = tuple(StudyArm.from_json(document["arms"][name]) for name in ARMS)
+            plan = {"early": False, **document["plan"]}  # none in schema 1.1
+            known = {"judging": Judging.IN_PLACE, **document, "arms": arms, "plan": plan}
+            state = structure(known, cls, str(path))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        expect(str(path), "start", state.start, state.start in ARMS, f"one of {', '.join(ARMS)}")
+        for one in state.records:
+            what = f"{path}: run {one.number}"
+            expect(what, "arm", one.arm, one.arm in ARMS, f"one of {', '.join(ARMS)}")
+            expect(what, "folder", one.folder, safe_name(one.folder) == one.folder, "a name within runs/")
+        return state
 
 
 def check_restart(state: StudyState) -> None:
@@ -145,26 +139,13 @@ def check_restart(state: StudyState) -> None:
         raise ConfigError(f"{word}: output.profile=true needs a server of its own for each run (restart=run)")
 
 
-def _fallback(data: Mapping[str, Any] | None) -> Fallback | None:
-    return None if data is None else Fallback(**{**data, "code": RoomCode(data["code"])})
-
-
-def _record(data: Mapping[str, Any]) -> RunRecord:
-    return RunRecord(**{**data, "state": RunState(data["state"]), "reasons": tuple(data["reasons"])})
-
-
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """The folder is this process's alone within; a kill leaves no lock behind. Raises StoreError if it is taken."""
-    with os_errors_as_store_errors("open", folder):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = lock_folder(folder)
+    if handle is None:
+        raise StoreError(f"{folder}: another process is at work on this study")
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(f"{folder}: another process is at work on this study") from None
-        except OSError:
-            pass  # a network file system that cannot lock a folder
         yield
     finally:
         os.close(handle)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from omni_bench.compare.ab.arms import StudyArm, level_in_turn, rotated
 from omni_bench.compare.ab.notes import few_for_a_tail, look_line, run_line, stopped_text, study_notes
@@ -33,13 +33,12 @@ from omni_bench.compare.ab.state import JUDGING_LOG, RUNS, SERVERS, Ending, Fall
 from omni_bench.compare.ab.words import Judging, Restart
 from omni_bench.compare.compare import compare_runs
 from omni_bench.compare.load import load_run
-from omni_bench.compare.result import Comparison, ComparisonOutcome
+from omni_bench.compare.result import EXIT_CODES, Comparison, ComparisonOutcome
 from omni_bench.compare.stats.verdicts import Verdict
 from omni_bench.compare.views import RunView
 from omni_bench.errors import (
     EXIT_INFRASTRUCTURE,
     EXIT_INVALID,
-    EXIT_OK,
     ComparabilityError,
     OmniBenchError,
     ProtocolError,
@@ -60,25 +59,10 @@ from omni_bench.targets.launch import launch_env
 from omni_bench.targets.process import OutOfMemory
 from omni_bench.targets.room import FreeMemory, Room, RoomCode, free_memory, room_beside
 
-EXIT_INCONCLUSIVE = 2
-EXIT_CODES = {
-    ComparisonOutcome.NO_REGRESSION: EXIT_OK,
-    ComparisonOutcome.IMPROVEMENT: EXIT_OK,
-    ComparisonOutcome.REGRESSION: EXIT_INVALID,
-    ComparisonOutcome.HARD_FAILURE: EXIT_INVALID,
-    ComparisonOutcome.AFTER_BROKEN: EXIT_INVALID,
-    ComparisonOutcome.NO_CLAIM: EXIT_INVALID,
-    ComparisonOutcome.INCONCLUSIVE: EXIT_INCONCLUSIVE,
-    ComparisonOutcome.ADVISORY: EXIT_INCONCLUSIVE,
-}
-"""As those of the gate: 0 pass, 1 regression or broken, 2 nothing can be said, 3 infrastructure."""
+Runner = Callable[[Sequence[Part], Turns], list[Ended]]
+"""Does whole runs, several with their levels in turns, as :func:`omni_bench.run.orchestrate.run_in_turns` does.
 
-
-class Runner(Protocol):
-    """Does whole runs, several with their levels in turns: :func:`omni_bench.run.orchestrate.run_in_turns`."""
-
-    def __call__(self, parts: Sequence[Part], turns: Turns) -> list[Ended]:
-        """Raises KeyboardInterrupt for Ctrl-C, and what is no OmniBenchError."""
+Raises KeyboardInterrupt for Ctrl-C, and what is no OmniBenchError."""
 
 
 class _NoRoom(Exception):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from omni_bench.compare.ab.order import ARMS
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, StudyPlan
 from omni_bench.errors import ConfigError, alternatives, choice
+from omni_bench.run.config import explain
 from omni_bench.run.config.compose import group_options
 
 EXTENDED = 8
@@ -157,10 +158,7 @@ def quoted(text: str) -> str:
 
     A backslash counts only before a quote, and before ``${``.
     """
-    escaped = re.sub(r"(\\*)(')", lambda found: found[1] * 2 + "\\'", text)
-    escaped = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", escaped)
-    escaped = re.sub(r"(\\+)$", lambda found: found[1] * 2, escaped)
-    return f"'{escaped}'"
+    return explain.quoted(re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", text))
 
 
 def _whole(key: str, text: str, least: int, most: int, more: str = "") -> int:

@@ -151,25 +151,25 @@ def apart(values: Sequence[float]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def smallest_detectable_change(sd: float | None, pairs: int, *, alpha: float, power: float = POWER) -> float | None:
+def smallest_detectable_change(sd: float | None, pairs: int, *, alpha: float) -> float | None:
     """:func:`smallest_detectable_shift` of logarithms as a fraction: 0.039 for 5 pairs at a run CV of 2 %.
 
-    That is with sd = √2 · run CV, alpha 0.05 and power 0.8.
+    That is with sd = √2 · run CV and alpha 0.05.
     """
-    shift = smallest_detectable_shift(sd, pairs, alpha=alpha, power=power)
+    shift = smallest_detectable_shift(sd, pairs, alpha=alpha)
     return None if shift is None else math.expm1(shift)
 
 
-def smallest_detectable_shift(sd: float | None, pairs: int, *, alpha: float, power: float = POWER) -> float | None:
-    """The mean that ``pairs`` with this spread find with probability ``power``.
+def smallest_detectable_shift(sd: float | None, pairs: int, *, alpha: float) -> float | None:
+    """The mean that ``pairs`` with this spread find with probability :data:`POWER`.
 
-    One-sided t test at ``alpha``: the non-centrality δ with P(T'(δ) > t_crit) = power under the
+    One-sided t test at ``alpha``: the non-centrality δ with P(T'(δ) > t_crit) = POWER under the
     non-central t distribution, times sd / √pairs. None with fewer than two pairs.
     """
     if sd is None or pairs < 2:
         return None
     critical = float(stats.t.isf(alpha, pairs - 1))
     shift = optimize.brentq(
-        lambda delta: float(stats.nct.sf(critical, pairs - 1, delta)) - power, 0.0, 40 + 4 * critical
+        lambda delta: float(stats.nct.sf(critical, pairs - 1, delta)) - POWER, 0.0, 40 + 4 * critical
     )
     return shift * sd / math.sqrt(pairs)

@@ -84,7 +84,7 @@ def since_text(changes: Sequence[Change]) -> str:
         return ""
     oldest = changes[0].onset
     nights = f"{oldest.nights} night{'' if oldest.nights == 1 else 's'}"
-    since = f"since {_date(oldest.first_bad)} ({nights})"
+    since = f"since {oldest.first_bad.date} ({nights})"
     if len(changes) == 1:
         return f"1 change is open {since}, and no baseline accepts it"
     return f"{len(changes)} changes are open {since}, and no baseline accepts them"
@@ -92,11 +92,7 @@ def since_text(changes: Sequence[Change]) -> str:
 
 def _night(run: StoredRun) -> str:
     commit = run.commit[:12] if run.commit else "unknown commit"
-    return f"{_date(run)} {commit} ({run.source})"
-
-
-def _date(run: StoredRun) -> str:
-    return (run.started_utc or "undated")[:10]
+    return f"{run.date} {commit} ({run.source})"
 
 
 def _compare_link(change: Change, repository: str) -> str | None:

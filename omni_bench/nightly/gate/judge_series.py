@@ -90,16 +90,13 @@ class _Judge:
         position = self.known.position(night)
         if self.known.of_point(self.metric, self.load, position, point.change) is not None:
             return None
+        onset = self._onset(point.index, is_new=True)
         text = (
-            f"drift: {self._said(point.change)} since {_date(night)}, "
-            f"commits {commit_range(self._commits(point.index))}, p = {point.p:.2g}"
+            f"drift: {self._said(point.change)} since {night.date}, "
+            f"commits {commit_range(onset.commits)}, p = {point.p:.2g}"
         )
         found = self._result(Status.REGRESSION, text)
-        return replace(
-            found,
-            onset=self._onset(point.index, is_new=True),
-            alarm=self._alarm(DRIFT, night, point.change),
-        )
+        return replace(found, onset=onset, alarm=self._alarm(DRIFT, night, point.change))
 
     def _acute(self) -> SeriesResult | None:
         if self.prediction is None or not self.prediction.acute(self.log, self.sign):
@@ -128,11 +125,11 @@ class _Judge:
             position = self.known.position(self.series.nights[point.index])
             known = self.known.of_point(self.metric, self.load, position, point.change)
             if known is not None and self._still_worse(point.index, point):
-                since = _date(self.series.nights[point.index])
+                since = self.series.nights[point.index].date
                 return f"{self._said(point.change)} since {since}, alarmed before", point.index
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
-            if index is not None and self._still_worse(index, None) and not self._mended(index, alarm):
+            if self._still_worse(index, None) and not self._mended(index, alarm):
                 return f"{self._said(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
         return None
 
@@ -193,30 +190,22 @@ class _Judge:
     def _alarm(self, kind: str, night: StoredRun, change: float) -> HistoryAlarm:
         return HistoryAlarm(self.metric, self.load, kind, night.run_id, self.series.nights[-1].run_id, change)
 
-    def _onset(self, index: int | None, *, is_new: bool) -> Onset | None:
+    def _onset(self, index: int, *, is_new: bool) -> Onset:
         nights = self.series.nights
-        if index is None:
-            return None
         return Onset(nights[index], nights[index - 1] if index else None, tuple(nights[index:]), is_new)
 
-    def _commits(self, index: int) -> tuple[str | None, str | None]:
-        nights = self.series.nights
-        return (nights[index - 1].commit if index else None, nights[index].commit)
-
-    def _index_of(self, alarm: HistoryAlarm) -> int | None:
-        """The first night of the series at or after the alarm's onset."""
+    def _index_of(self, alarm: HistoryAlarm) -> int:
+        """The first night of the series at or after the alarm's onset: tonight, if no other is."""
         onset = self.known.onset(alarm)
-        positions = [self.known.position(night) for night in self.series.nights]
-        return next((number for number, position in enumerate(positions) if position >= onset), None)
+        return next(number for number, night in enumerate(self.series.nights) if self.known.position(night) >= onset)
 
     def _onset_date(self, alarm: HistoryAlarm) -> str:
-        index = self._index_of(alarm)
-        return "n/a" if index is None else _date(self.series.nights[index])
+        return self.series.nights[self._index_of(alarm)].date
 
     def _too_few(self) -> str:
         what = "valid nights"
         if self.start:
-            what = f"nights since the change of {_date(self.series.nights[self.start])}"
+            what = f"nights since the change of {self.series.nights[self.start].date}"
         elif self.evidence.baseline is not None:
             what += f" since the baseline of {self.evidence.baseline.set_utc[:10]}"
         ratio = " with a pinned run" if self.evidence.pinned is not None else ""
@@ -228,7 +217,3 @@ def _expected(found: Prediction, series: MetricSeries, as_measured: bool) -> Exp
     against_pinned = logs if series.points else tuple(map(math.exp, logs))  # a difference of shares, else a ratio
     values = values_of(series, logs) if as_measured else against_pinned
     return None if values is None else Expected(found.nights, *values)
-
-
-def _date(night: StoredRun) -> str:
-    return (night.started_utc or "undated")[:10]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from omni_bench.foreign_text import code_span, escape_markdown, one_field, page_of
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
-from omni_bench.nightly.gate.result import GateOutcome, GateResult, IntegrityCase, SeriesResult
+from omni_bench.nightly.gate.result import GateOutcome, GateResult, SeriesResult
 from omni_bench.nightly.history.table import baseline_line, metric_name, value_text
 from omni_bench.report.format import NA, change_text, number, signed_percent
 from omni_bench.report.table import markdown_table
@@ -63,15 +63,12 @@ def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
 
 def integrity_lines(result: GateResult) -> list[str]:
     """What is wrong with the run, or worth a look; [] if nothing is."""
-    return [line for case in result.integrity for line in _case_lines(case)]
-
-
-def _case_lines(case: IntegrityCase) -> list[str]:
-    return [
-        *(f"{case.name}: HARD FAILURE: {reason}" for reason in case.failures),
-        *(f"{case.name}: not measured: {reason}" for reason in case.errors),
-        *(f"{case.name}: {reason}" for reason in case.warnings),
-    ]
+    lines = []
+    for case in result.integrity:
+        lines += [f"{case.name}: HARD FAILURE: {reason}" for reason in case.failures]
+        lines += [f"{case.name}: not measured: {reason}" for reason in case.errors]
+        lines += [f"{case.name}: {reason}" for reason in case.warnings]
+    return lines
 
 
 def render_gate(result: GateResult) -> str:

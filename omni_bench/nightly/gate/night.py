@@ -119,7 +119,7 @@ def _made_otherwise(history: History, tonight: StoredRun) -> tuple[str, ...]:
     ]
     if not others:
         return ()
-    last = max(others, key=lambda run: (run.started_utc or "", run.run_id))
+    last = max(others, key=order_of)
     then = {"target": last.target} | as_known_now(last.keys, tonight.keys)
     found = differences(then, {"target": tonight.target} | tonight.keys)
     if not found:
@@ -142,7 +142,7 @@ def _renamed(history: History, tonight: StoredRun) -> list[str]:
         if stopped and last.scenario != tonight.scenario and alike:
             found.append(
                 f"a young series, and scenario {last.scenario} differs from {tonight.scenario} in its name alone (its "
-                f"{nights} nights end on {_date(last)}): if it was renamed, its history does not go on under this name"
+                f"{nights} nights end on {last.date}): if it was renamed, its history does not go on under this name"
             )
     return found[:MAX_LISTED]
 
@@ -155,7 +155,7 @@ def _missing(history: History, tonight: StoredRun) -> list[str]:
         then = _when(last)
         other = last.series != tonight.series and last.scenario != tonight.scenario
         if other and nights > 1 and now and then and MISSED < now - then <= FORGOTTEN:
-            found.append(f"no night of {last.scenario} ({last.target}, series {last.series}) since {_date(last)}")
+            found.append(f"no night of {last.scenario} ({last.target}, series {last.series}) since {last.date}")
     return found[:MAX_LISTED]
 
 
@@ -166,13 +166,9 @@ def _late(history: History, tonight: StoredRun) -> list[str]:
         return []
     nights = f"{len(later)} night{'' if len(later) == 1 else 's'}"
     return [
-        f"this night is dated {_date(tonight)}, before {nights} of the history (the last of {_date(later[-1])}); it is "
+        f"this night is dated {tonight.date}, before {nights} of the history (the last of {later[-1].date}); it is "
         "judged by those before it"
     ]
-
-
-def _date(run: StoredRun) -> str:
-    return (run.started_utc or "undated")[:10]
 
 
 def _when(run: StoredRun) -> datetime | None:

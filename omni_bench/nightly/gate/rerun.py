@@ -25,7 +25,10 @@ def rerun_command(stored: Sequence[str], out: Path, custom: str | None) -> list[
     the ``stored`` command line, which launches its server anew. Raises ConfigError if neither can be.
     """
     if custom is not None:
-        words = shlex.split(custom)
+        try:
+            words = shlex.split(custom)
+        except ValueError as error:
+            raise ConfigError(f"--rerun {custom!r} cannot be read as a command line: {error}") from None
         if not any(OUT in word for word in words):
             raise ConfigError(f"--rerun {custom!r} does not say {OUT}, the folder in which it is to leave the run")
         return [word.replace(OUT, str(out)) for word in words]

@@ -301,8 +301,8 @@ class History:
                 level = stored_level(row, figures.get((row["run_id"], row["load"]), {}))
                 levels.setdefault(row["run_id"], []).append(level)
             return [run_of(row, levels.get(row["run_id"], [])) for row in rows]
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise self._damaged(f"{type(error).__name__}: {error}") from error
+        except (ValueError, TypeError, RecursionError, StoreError) as error:
+            raise self._damaged(str(error)) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from omni_bench.compare.load import read_json, run_paths
-from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.compare.vllm_bench import group_results, merged, read_result
 from omni_bench.errors import ConfigError, OmniBenchError
 from omni_bench.nightly.history.records import Role, StoredRun, record_of_bench, record_of_run
 from omni_bench.records.run_folder import RunFolder
@@ -34,7 +34,7 @@ def load_each(specs: Sequence[str]) -> Iterator[StoredRun | OmniBenchError]:
         except OmniBenchError as error:
             yield error
             continue
-        results = {str(path): path for path in paths if path.suffix == ".json"}
+        results = [path for path in paths if path.suffix == ".json"]
         for path in paths:
             if path.suffix != ".json":
                 try:
@@ -59,7 +59,7 @@ def _paths(spec: str) -> list[Path]:
     return paths
 
 
-def _bench_runs(results: dict[str, Path]) -> list[StoredRun]:
-    documents = {where: read_json(path) for where, path in results.items()}
-    views = group_results([(where, read_result(document, where)) for where, document in documents.items()])
-    return [record_of_bench(view, [documents[where] for where in view.source.split(",")]) for view in views]
+def _bench_runs(paths: Sequence[Path]) -> list[StoredRun]:
+    documents = {str(path): read_json(path) for path in paths}
+    groups = group_results([read_result(document, where) for where, document in documents.items()])
+    return [record_of_bench(merged(parts), [documents[part.source] for part in parts]) for parts in groups]

@@ -177,8 +177,7 @@ def _bands(runs: Sequence[StoredRun]) -> list[tuple[Band, str]]:
     if stated := [run.stated_fault for run in runs if run.stated_fault is not None]:
         bands.append((Band.FAULT, f"{', '.join(dict.fromkeys(stated))}, in {len(stated)} of {len(runs)} nights"))
     if not newest.valid:
-        date = (newest.started_utc or "undated")[:10]
-        bands.append((Band.INVALID, f"INVALID (no performance claim): the newest night, {date}"))
+        bands.append((Band.INVALID, f"INVALID (no performance claim): the newest night, {newest.date}"))
     return bands
 
 

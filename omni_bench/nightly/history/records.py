@@ -11,9 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from omni_bench.compare.keys import comparability_keys, schema_defaults, settings_of, versions_of
-from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, LevelView, RunView
+from omni_bench.compare.views import OMNI_BENCH, VLLM_BENCH, HasMetrics, LevelView, RunView
 from omni_bench.foreign_text import one_field
-from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.config import CLOSED_LOOP
 from omni_bench.records.invalid_reason import InvalidReason, reasons_of
 from omni_bench.records.level import Rate, level_of, short_title
@@ -34,8 +33,8 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class StoredLevel:
-    """One level. ``load`` tells levels of a run apart ("c = 16", "5 req/s"); ``metrics``: name -> {n, mean, p50, ...}.
+class StoredLevel(HasMetrics):
+    """One level. ``load`` tells levels of a run apart ("c = 16", "5 req/s").
 
     ``failed``, ``faulty``: None where it is not known. ``accuracy``, ``cross_talk``, ``parity``: as in run.json.
     """
@@ -52,14 +51,6 @@ class StoredLevel:
     accuracy: Mapping[str, Any] | None = None
     cross_talk: Mapping[str, Any] | None = None
     parity: Mapping[str, Any] | None = None
-
-    def value(self, metric: str) -> float | None:
-        """The figure that is gated: the median over requests, or the level's own figure; None if missing."""
-        return self.figure(metric, METRICS[metric].headline)
-
-    def figure(self, metric: str, name: str) -> float | None:
-        """A figure ("p90", "mean", ...) of a metric; None if it is missing."""
-        return (self.metrics.get(metric) or {}).get(name)
 
 
 @dataclass(frozen=True)
@@ -92,6 +83,11 @@ class StoredRun:
     def advisory(self) -> str | None:
         """Why it can be shown but not gated; None if it can be."""
         return ADVISORY if self.kind == VLLM_BENCH else None
+
+    @property
+    def date(self) -> str:
+        """``2026-01-31``, of its start; "undated" if that is not known."""
+        return (self.started_utc or "undated")[:10]
 
     @property
     def commit(self) -> str | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from omni_bench.compare.keys import schema_defaults
 from omni_bench.errors import StoreError
-from omni_bench.nightly.history.records import Role, StoredLevel, StoredRun, content_hash, series_id
+from omni_bench.nightly.history.records import StoredLevel, StoredRun, content_hash, series_id
+from omni_bench.records.convert import structure
 from omni_bench.records.invalid_reason import InvalidReason
 from omni_bench.records.old_reasons import reasons_of_a_run, recognise
 
@@ -69,36 +71,24 @@ def insert_run(connection: sqlite3.Connection, run: StoredRun) -> None:
 
 
 def run_of(row: sqlite3.Row, levels: Sequence[StoredLevel]) -> StoredRun:
-    """A row of ``runs`` with its levels. Raises ValueError, TypeError or AttributeError for damaged columns."""
-    plain = ("run_id", "kind", "scenario", "series", "target", "hardware", "started_utc", "source")
-    stored = {name: json.loads(row[name]) for name in RUN_DOCUMENTS}
-    if not isinstance(stored["keys"], dict):
-        raise TypeError(f"keys is {row['keys']!r}")
-    return StoredRun(
-        **{name: row[name] for name in plain},
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()},
-        valid=bool(row["valid"]),
-        reasons=_reasons(row),
-        role=Role(row["role"]),
-        levels=tuple(levels),
-    )
+    """A row of ``runs`` with its levels. Raises ValueError, TypeError or StoreError for damaged columns."""
+    stored = {name: json.loads(row[name]) for name in (*RUN_DOCUMENTS, "reasons")}
+    run = structure({**dict(row), **stored, "valid": bool(row["valid"]), "levels": ()}, StoredRun, "a run")
+    if run.started_utc is not None and datetime.fromisoformat(run.started_utc).tzinfo is None:
+        raise ValueError(f"started_utc {run.started_utc!r} has no time zone")
+    return replace(run, levels=tuple(levels))
 
 
 def stored_level(row: sqlite3.Row, metrics: Mapping[str, Mapping[str, Any]]) -> StoredLevel:
-    """A row of ``levels`` with its figures by metric."""
-    facts = {name: None if row[name] is None else json.loads(row[name]) for name in LEVEL_FACTS}
-    return StoredLevel(
-        **{name: row[name] for name in LEVEL_COLUMNS},
-        **facts,
-        valid=bool(row["valid"]),
-        reasons=_reasons(row),
-        metrics=metrics,
-    )
+    """A row of ``levels`` with its figures by metric. Raises as :func:`run_of` does."""
+    stored = {name: row[name] and json.loads(row[name]) for name in (*LEVEL_FACTS, "reasons")}
+    level = structure({**dict(row), **stored, "valid": bool(row["valid"]), "metrics": {}}, StoredLevel, "a level")
+    return replace(level, metrics=metrics)
 
 
 def in_place(night: StoredRun, rerun: StoredRun) -> StoredRun:
     """``night`` as an event, with the figures of ``rerun``."""
-    return StoredRun(**{**vars(night), "levels": rerun.levels, "valid": rerun.valid, "reasons": rerun.reasons})
+    return replace(night, levels=rerun.levels, valid=rerun.valid, reasons=rerun.reasons)
 
 
 def timing(run: StoredRun) -> list[tuple[Any, ...]]:
@@ -115,10 +105,6 @@ def json_column(value: Any) -> str | None:
 def reasons_to_json(reasons: Iterable[InvalidReason]) -> str | None:
     """Reasons as the text of a column."""
     return json_column([reason.to_json() for reason in reasons])
-
-
-def _reasons(row: sqlite3.Row) -> tuple[InvalidReason, ...]:
-    return tuple(map(InvalidReason.from_json, json.loads(row["reasons"])))
 
 
 def code_reasons(connection: sqlite3.Connection) -> None:

@@ -34,8 +34,7 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
 def change_line(change: Change) -> str:
     """``2026-11-03 +6.1 % worse (abc..def)``."""
     direction = "worse" if change.worse else "better"
-    date = (change.night.started_utc or "undated")[:10]
-    return f"{date} {signed_percent(change.point.change)} {direction} ({commit_range(change.commits)})"
+    return f"{change.night.date} {signed_percent(change.point.change)} {direction} ({commit_range(change.commits)})"
 
 
 def heading(runs: Sequence[StoredRun]) -> str:
@@ -88,7 +87,7 @@ def alarm_lines(
     """What was alarmed, one line each, and whether the baseline accepts it: whether that begins with it or later."""
     since = first_night(baseline)
     accepted = set() if since is None else {run.run_id for run in runs if order_of(run) <= since}
-    dates = {run.run_id: (run.started_utc or "undated")[:10] for run in runs}
+    dates = {run.run_id: run.date for run in runs}
     return [
         f"{dates.get(alarm.raised_by, 'n/a')}: {alarm.kind} {metric_name(alarm.metric)} {alarm.load} "
         f"{change_text(METRICS[alarm.metric], alarm.change)} since {dates.get(alarm.onset_run, 'n/a')}"

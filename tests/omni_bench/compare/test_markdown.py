@@ -231,7 +231,7 @@ def test_text_from_elsewhere_cannot_break_out(make):
 def test_an_injected_fault_is_said_before_anything_else(make, capsys):
     after = make.view(started=1)
     stated = "the server says: fault y"
-    after = replace(after, facts=replace(after.facts, faults=("reference.fault=slow_400",), stated_fault=stated))
+    after = replace(after, facts=replace(after.facts, faults=("reference.fault=slow_400",), stated_faults=(stated,)))
     comparison = compare_runs([make.view()], [after])
     for text in (render_comparison(comparison), render_for_pull_request(comparison)):
         banner = "> **FAULT INJECTED on purpose**: after: reference.fault=slow\\_400."

@@ -128,7 +128,7 @@ def test_faults_and_no_claim_are_in_both_pictures_and_nothing_is_cut_off(make):
     arms = make.arm("before", 2, levels=(1,)), make.arm("after", 2, start=2, levels=(1,))
     name = "Genuine Very Long Processor Name 9000 with Graphics and Many Threads, 2 cores"
     arms = tuple([replace(run, facts=replace(run.facts, hardware=name)) for run in arm] for arm in arms)
-    faults = {"faults": ("reference.fault=x",), "stated_fault": "the server says: fault y"}
+    faults = {"faults": ("reference.fault=x",), "stated_faults": ("the server says: fault y",)}
     broken = [replace(run, facts=replace(run.facts, **faults)) for run in arms[1]]
     comparison = replace(compare_runs(arms[0], broken), outcome=ComparisonOutcome.NO_CLAIM)
     for draw in (plots._metrics_figure, plots._fit_figure):

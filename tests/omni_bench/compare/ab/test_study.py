@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import asdict, replace
 from types import SimpleNamespace
@@ -22,6 +23,9 @@ from omni_bench.records import files
 from omni_bench.targets.base import TargetInfo
 from omni_bench.targets.process import OutOfMemory
 from omni_bench.targets.room import FreeMemory
+
+RECORD = {"number": 1, "pair": 1, "attempt": 1, "arm": "before", "folder": "01-before", "state": "invalid"}
+RECORD |= {"started_utc": "2026-11-28T00:00:00Z", "reasons": ["late"], "content": True}
 
 
 class Killed(BaseException):
@@ -153,7 +157,7 @@ def test_a_kill_at_any_write_of_the_state_loses_nothing(write, study, fake_runne
         real(path, function)
 
     with monkeypatch.context() as patched:
-        patched.setattr("omni_bench.compare.ab.state.write_atomically", die)
+        patched.setattr("omni_bench.records.files.write_atomically", die)
         try:
             one.go()
         except Killed:
@@ -305,6 +309,31 @@ def test_a_damaged_state_is_named(tmp_path, new_state):
         StudyState.read(tmp_path)
     (tmp_path / "ab.json").write_text(text.replace('"schema_version": "1.3"', '"schema_version": "2.0"'))
     with pytest.raises(StoreError, match=r"schema_version '2\.0'"):
+        StudyState.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": "x"}, "seed is 'x'; expected int"),
+        ({"start": "middle"}, "start is 'middle'; must be one of before, after"),
+        ({"command": "omni-bench ab"}, "command is 'omni-bench ab'; expected array"),
+        ({"plan": {"pairs": 0, "extended": None}}, "pairs=0"),
+        ({"records": [RECORD | {"number": "1"}]}, "records[0].number is '1'; expected int"),
+        ({"records": [RECORD | {"state": "fine"}]}, "records[0].state is 'fine'; Invalid enum value"),
+        ({"records": [RECORD | {"arm": "between"}]}, "run 1: arm is 'between'; must be one of before, after"),
+        ({"records": [RECORD | {"folder": "../../elsewhere"}]}, "run 1: folder is '../../elsewhere'; must be a name"),
+        ({"fallback": {"code": "no reason", "text": "", "run": 1}}, "fallback.code is 'no reason'; Invalid enum"),
+    ],
+)
+def test_a_state_that_no_study_can_have_written_is_named(tmp_path, new_state, change, message):
+    new_state().write(tmp_path)
+    path = tmp_path / "ab.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"records": [RECORD]}))
+    assert StudyState.read(tmp_path).records[0].reasons == ("late",)
+    path.write_text(json.dumps(document | change))
+    with pytest.raises(StoreError, match=re.escape(message)):
         StudyState.read(tmp_path)
 
 

@@ -32,6 +32,8 @@ def test_a_command_of_ones_own(tmp_path):
     assert rerun_command((), tmp_path, custom) == ["ssh", "other host", "run", f"--out={tmp_path}"]
     with pytest.raises(ConfigError, match=r"does not say \{out\}"):
         rerun_command(STORED, tmp_path, "make night")
+    with pytest.raises(ConfigError, match="cannot be read as a command line: No closing quotation"):
+        rerun_command(STORED, tmp_path, "make 'night {out}")
 
 
 @pytest.mark.parametrize("stored", ((), ("vllm", "bench"), ("omni-bench", "run", "-m", "scenario=smoke")))

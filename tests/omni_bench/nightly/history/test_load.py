@@ -42,6 +42,13 @@ def test_files_of_one_sweep_are_one_run(tmp_path):
     assert len(load_records(files)) == 2
 
 
+def test_a_comma_in_the_name_of_a_file_is_part_of_it(tmp_path):
+    for level in (1, 4):
+        bench(tmp_path / f"a,{level}.json", level)
+    (run,) = load_records([str(tmp_path)])
+    assert [level.load for level in run.levels] == ["c = 1", "c = 4"]
+
+
 def test_what_is_no_run(tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
         load_records([str(tmp_path / "no")])

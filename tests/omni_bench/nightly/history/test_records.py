@@ -8,7 +8,7 @@ import pytest
 import run_factory as runs
 from repository import DATA
 
-from omni_bench.compare.vllm_bench import group_results, read_result
+from omni_bench.compare.vllm_bench import group_results, merged, read_result
 from omni_bench.nightly.history.load import load_records
 from omni_bench.nightly.history.records import ADVISORY, content_hash, record_of_bench, record_of_run, series_id
 
@@ -31,7 +31,8 @@ RESULT = {
 
 def of_bench(**changes):
     result = RESULT | changes
-    (view,) = group_results([("bench.json", read_result(result, "bench.json"))])
+    (parts,) = group_results([read_result(result, "bench.json")])
+    view = merged(parts)
     return record_of_bench(view, [result])
 
 
