@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import shutil
@@ -15,6 +16,8 @@ from omni_bench.compare.ab.words import GIT
 from omni_bench.errors import ConfigError, alternatives
 
 GIT_TIMEOUT_S = 120.0
+_MOST_SHOWN = 20
+"""Branches and tags that a message lists; a repository of years has thousands."""
 WORKING_TREE = "."
 _SNAPSHOT_AUTHOR = {
     f"GIT_{who}_{what}": value
@@ -55,9 +58,13 @@ def find_source(text: str, folder: Path) -> Source:
         commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", what=text)
     except ConfigError:
         known = _git(top, "for-each-ref", "--format=%(refname:short)", what=text).splitlines()
+        label = "branches and tags"
+        if len(known) > _MOST_SHOWN:
+            known = difflib.get_close_matches(ref, known, n=5) or known[:5]
+            label += " (git branch -a and git tag list all)"
         raise ConfigError(
-            f"{text!r}: {top} has no branch, tag or commit {ref!r}"
-            f"{alternatives(ref, known, 'or a commit, or git:. for the working tree')}"
+            f"{text!r}: {top} has no branch, tag or commit {ref!r}{alternatives(ref, known, label)}; "
+            "git:. is the working tree"
         ) from None
     return Source("git", str(top), commit, f"{text} ({commit[:12]})")
 

@@ -99,7 +99,8 @@ class StudyState:
         """The study of ``folder``. Raises ConfigError if there is none, StoreError if it is damaged."""
         path = folder / STATE_NAME
         if not path.is_file():
-            raise ConfigError(f"{folder} is not the folder of a study: it has no {STATE_NAME}")
+            missing = f"it has no {STATE_NAME}" if folder.is_dir() else "there is no such folder"
+            raise ConfigError(f"{folder} is not the folder of a study: {missing}")
         with os_errors_as_store_errors("read", path):
             data = path.read_bytes()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import random
 import re
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ ON, OFF = "on", "off"
 GIT, WHEEL = "git:", ".whl"
 _SHORT = {"command": "target.command", "health_path": "target.health_path"}
 """Keys of an arm that need no group: ``before.command=...``."""
+_SETTINGS = ("pairs", "extend", "looks", "restart", "judging", "seed")
+"""Keys of the study itself."""
 
 
 class Restart(StrEnum):
@@ -72,8 +75,10 @@ def read_words(words: Sequence[str]) -> StudyWords:
         arm, dot, rest = key.partition(".")
         if arm in ARMS and equals and (rest or not dot):
             of_arms[arm].append((rest, value))
-        elif key in ("pairs", "seed", "extend", "looks", "restart", "judging") and equals:
+        elif key in _SETTINGS and equals:
             settings[key] = value
+        elif equals and arm not in ARMS and (near := _near(arm, ARMS if dot else (*ARMS, *_SETTINGS))):
+            raise ConfigError(f"{word}: did you mean {near}? Keys of a study: {', '.join((*ARMS, *_SETTINGS))}")
         elif key == "output.root":
             raise ConfigError(f"{word}: the runs of a study lie in its own folder; --out FOLDER names it")
         elif arm not in ARMS and (equals or word.startswith("~")):
@@ -97,6 +102,11 @@ def read_words(words: Sequence[str]) -> StudyWords:
     return StudyWords((arms[0], arms[1]), tuple(shared), _plan(settings), seed, Restart(restart), Judging(judging))
 
 
+def _near(typed: str, valid: Sequence[str]) -> str | None:
+    """The key that was mistyped. Stricter than for other texts: a key of no study is one of a run."""
+    return next(iter(difflib.get_close_matches(typed, valid, n=1, cutoff=0.75)), None)
+
+
 def more_pairs(words: Sequence[str]) -> int | None:
     """N of the one word ``pairs=N`` that may stand beside ``--resume``; None without it. Raises ConfigError."""
     if not words:
@@ -110,8 +120,7 @@ def more_pairs(words: Sequence[str]) -> int | None:
 def _plan(settings: dict[str, str]) -> StudyPlan:
     """``pairs`` and what they are extended to: 8 for a full study, none for a quick advisory one or a long one."""
     looks = settings.get("looks", ON)
-    if looks not in (ON, OFF):
-        raise ConfigError(f"looks={looks}: {ON} or {OFF}")
+    choice("looks", looks, (ON, OFF))
     pairs = _whole("pairs", settings.get("pairs", str(FULL_PAIRS)), 1, MAX_PAIRS)
     early = looks == ON
     text = settings.get("extend")
@@ -144,8 +153,8 @@ def _arm(name: str, words: Sequence[tuple[str, str]]) -> ArmWords:
             overrides.append(f"target={value}")
         else:
             raise ConfigError(
-                f"{name}={value!r}: neither http://URL, git:REF, nor the path of a wheel (.whl)"
-                + alternatives(value, options, "or a target")
+                f"{name}={value!r}: neither http://URL, git:REF, the path of a wheel (.whl), nor a target"
+                + alternatives(value, options, "targets")
             )
     keys = {key for key, _ in words}
     if "command" in keys and not any(one.startswith("target=") for one in overrides):

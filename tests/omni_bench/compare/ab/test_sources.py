@@ -114,6 +114,18 @@ def test_a_wheel(tmp_path):
 def test_a_ref_that_is_not_there_is_told_with_those_that_are(git, tmp_path):
     git("branch", "faster")
     with pytest.raises(
-        ConfigError, match=r"'git:fastr': .* has no branch, tag or commit 'fastr'; did you mean 'faster'"
+        ConfigError,
+        match=r"'git:fastr': .* has no branch, tag or commit 'fastr'; did you mean 'faster'\? "
+        r"Branches and tags: faster, .*; git:\. is the working tree$",
     ):
         find_source("git:fastr", tmp_path / "repository")
+
+
+def test_of_many_refs_the_nearest_are_told(git, tmp_path):
+    for number in range(30):
+        git("branch", f"old{number}")
+    git("branch", "faster")
+    with pytest.raises(ConfigError, match=r"did you mean 'faster'\? Branches and tags \(git .*\): faster; git:\. is"):
+        find_source("git:fastr", tmp_path / "repository")
+    with pytest.raises(ConfigError, match=r"; branches and tags \(git .*\): (\S+, ){4}\S+; git:\. is"):
+        find_source("git:zzzz", tmp_path / "repository")
