@@ -15,7 +15,7 @@ from typing import Any
 
 from omni_bench import __version__
 from omni_bench.commands.failures import guarded
-from omni_bench.commands.nightly_arguments import add_nightly_parsers, run_gate, run_history
+from omni_bench.commands.nightly_arguments import add_nightly_parsers, json_option, run_history
 from omni_bench.errors import EXIT_OK, EXIT_USAGE, ConfigError, alternatives
 from omni_bench.terminal import in_columns, say, say_aside, say_help
 
@@ -81,7 +81,7 @@ def _dispatch(arguments: list[str]) -> int:
         return run_command(arguments[1:])
     # Hydra's shell completion calls the program, not the subcommand.
     if arguments[:1] in (["-sc"], ["--shell-completion"]):
-        return complete(arguments, SUBCOMMANDS)
+        return complete(arguments)
     if arguments and not arguments[0].startswith("-") and arguments[0] not in SUBCOMMANDS:
         raise ConfigError(f"{arguments[0]!r} is no command{alternatives(arguments[0], SUBCOMMANDS)}")
     parsed = build_parser().parse_args(arguments)
@@ -92,54 +92,34 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _run_subcommand(parsed: argparse.Namespace) -> int:
+    """The command's function; its parameters are named as its options are."""
+    options = {name: value for name, value in vars(parsed).items() if name != "command"}
     match parsed.command:
         case "serve":
             from omni_bench.commands.serve import serve_command
 
-            return serve_command(parsed.host, parsed.port, parsed.overrides)
+            return serve_command(**options)
         case "report":
             from omni_bench.commands.stored_runs import report_command
 
-            return report_command(parsed.paths, as_json=parsed.as_json)
+            return report_command(**options)
         case "judge":
             from omni_bench.commands.stored_runs import judge_command
 
-            return judge_command(parsed.run, parsed.overrides, as_json=parsed.as_json)
+            return judge_command(**options)
         case "roofline":
             from omni_bench.commands.roofline import roofline_command
 
-            return roofline_command(
-                parsed.run,
-                parsed.overrides,
-                parsed.concurrency,
-                parsed.context,
-                parsed.chunk_frames,
-                parsed.frames if parsed.measure else None,
-                as_json=parsed.as_json,
-            )
+            frames, is_measured = options.pop("frames"), options.pop("measure")
+            return roofline_command(**options, measured_frames=frames if is_measured else None)
         case "selftest":
             from omni_bench.commands.selftest import selftest_command
 
-            return selftest_command(
-                parsed.quick,
-                parsed.only,
-                parsed.repeats,
-                parsed.clean,
-                parsed.out,
-                parsed.resume,
-                as_json=parsed.as_json,
-            )
+            return selftest_command(**options)
         case "compare":
             from omni_bench.commands.compare import compare_command
 
-            return compare_command(
-                parsed.before,
-                parsed.after,
-                out=parsed.out,
-                force=parsed.force,
-                as_json=parsed.as_json,
-                for_pr=parsed.for_pr,
-            )
+            return compare_command(**options)
         case "ab":
             from omni_bench.commands.ab import ab_from_arguments
 
@@ -147,33 +127,29 @@ def _run_subcommand(parsed: argparse.Namespace) -> int:
         case "history":
             return run_history(parsed)
         case "gate":
-            return run_gate(parsed)
+            from omni_bench.commands.gate import gate_command
+
+            return gate_command(**options)
         case "export":
             from omni_bench.commands.export import export_command
 
-            return export_command(
-                parsed.path,
-                csv=parsed.csv,
-                vllm_bench=parsed.vllm_bench,
-                mlflow=parsed.mlflow,
-                as_json=parsed.as_json,
-            )
+            return export_command(**options)
         case "list":
             from omni_bench.commands.doctor import list_command
 
-            return list_command(as_json=parsed.as_json)
+            return list_command(**options)
         case "doctor":
             from omni_bench.commands.doctor import doctor_command
 
-            return doctor_command(parsed.overrides, as_json=parsed.as_json)
+            return doctor_command(**options)
         case "calibrate":
             from omni_bench.commands.calibrate import calibrate_command
 
-            return calibrate_command(parsed.overrides, as_json=parsed.as_json)
+            return calibrate_command(**options)
         case "voice":
             from omni_bench.commands.voice import voice_command
 
-            return voice_command(parsed.folder, as_json=parsed.as_json)
+            return voice_command(**options)
         case command:
             raise AssertionError(f"no such command: {command}")
 
@@ -237,7 +213,7 @@ def build_parser() -> argparse.ArgumentParser:
         "report reports/runs/ab/2026-01-31T12-00-00.000Z",
     )
     report.add_argument("paths", nargs="+", metavar="PATH", help="a run folder, or a folder of `ab`")
-    _json(report, "print each run.json, and of a study how it ended and compare.json")
+    json_option(report, "print each run.json, and of a study how it ended and compare.json")
 
     judge = _add(
         commands,
@@ -245,9 +221,9 @@ def build_parser() -> argparse.ArgumentParser:
         "transcribe the stored audio of a run again (the run needs output.save_audio=all)",
         "judge reports/runs/smoke/2026-01-31T12-00-00.000Z asr.model=base",
     )
-    judge.add_argument("run", metavar="RUN", help="a run folder, or its run.json")
+    judge.add_argument("path", metavar="RUN", help="a run folder, or its run.json")
     judge.add_argument("overrides", nargs="*", metavar="asr.KEY=VALUE", help="settings (default: the run's)")
-    _json(judge, "print run.json")
+    json_option(judge, "print run.json")
 
     roofline = _add(
         commands,
@@ -259,7 +235,7 @@ def build_parser() -> argparse.ArgumentParser:
     roofline.add_argument(
         "--run", metavar="RUN", help="a run folder of this machine: its configuration, and its share of the limit"
     )
-    _json(roofline, "print the floors")
+    json_option(roofline, "print the floors")
     roofline.add_argument("--concurrency", type=_count, nargs="+", metavar="C", help="default: 1 4 8 16 32")
     roofline.add_argument(
         "--context", type=_count, default=256, help="positions behind a request (default: %(default)s)"
@@ -286,7 +262,7 @@ def build_parser() -> argparse.ArgumentParser:
     selftest.add_argument(
         "--clean", type=_count, metavar="N", help="runs of the clean server (default: 20, quick 1), at least --repeats"
     )
-    _json(selftest, "print selftest.json")
+    json_option(selftest, "print selftest.json")
     selftest.add_argument("--out", metavar="FOLDER", help="a new folder (default: reports/runs/selftest/<UTC time>)")
     selftest.add_argument(
         "--resume", action="store_true", help="go on in --out FOLDER, which it needs: runs that are there stay"
@@ -354,8 +330,10 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--csv", metavar="FOLDER", help="write a CSV file of each frame there")
     export.add_argument("--vllm-bench", metavar="FOLDER", help="write a JSON file of each valid level there")
     export.add_argument("--mlflow", metavar="URI", help="log to this MLflow server (needs the extra `mlflow`)")
-    _json(export, "print what was written")
-    _json(_add(commands, "list", "scenarios, data sets, targets, wire forms, judges, and faults to inject", "list"))
+    json_option(export, "print what was written")
+    json_option(
+        _add(commands, "list", "scenarios, data sets, targets, wire forms, judges, and faults to inject", "list")
+    )
     doctor = _add(
         commands,
         "doctor",
@@ -363,7 +341,7 @@ def build_parser() -> argparse.ArgumentParser:
         "doctor",
         "doctor target=vllm_omni client.model=Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice target.devices=[0]",
     )
-    _json(doctor, "print the findings")
+    json_option(doctor, "print the findings")
     doctor.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to look at, as for `run`")
     calibrate = _add(
         commands,
@@ -372,13 +350,13 @@ def build_parser() -> argparse.ArgumentParser:
         "calibrate scenario=qwen3_tts",
         "calibrate load.concurrency=[1,32,512]",
     )
-    _json(calibrate, "print the levels")
+    json_option(calibrate, "print the levels")
     calibrate.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="the run to calibrate for, as for `run`")
     voice = _add(
         commands, "voice", "write the small voice as a checkpoint for other Qwen3-TTS servers", "voice my_voice"
     )
     voice.add_argument("folder", metavar="FOLDER", help="a new or empty folder")
-    _json(voice)
+    json_option(voice)
     return parser
 
 
@@ -398,12 +376,7 @@ def _printed(parser: argparse.ArgumentParser) -> None:
     """In which form a comparison is printed."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--for-pr", action="store_true", help="print markdown to paste into a pull request")
-    _json(form, "print compare.json")
-
-
-def _json(parser: Any, what: str = "print JSON") -> None:
-    """``--json``: the result as one JSON document on stdout, and nothing else there."""
-    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
+    json_option(form, "print compare.json")
 
 
 def _port(text: str) -> int:
@@ -425,7 +398,7 @@ SUBCOMMANDS += ("roofline", "run", "selftest", "serve", "voice")
 # ---- Shell completion: Hydra's, for a subcommand ----
 
 
-def complete(arguments: list[str], subcommands: Sequence[str]) -> int:
+def complete(arguments: list[str]) -> int:
     """Answer Hydra's script: subcommands first, then Hydra's completion of ``omni-bench run``."""
     line = os.environ.get("COMP_LINE", "")
     typed = re.match(r"(\s*\S+)\s+run\s(.*)", line, flags=re.DOTALL)
@@ -433,7 +406,7 @@ def complete(arguments: list[str], subcommands: Sequence[str]) -> int:
         words = line.split()[1:]
         start = words[0] if words else ""
         if len(words) <= 1 and not (words and line.endswith(" ")):
-            say(" ".join(name for name in subcommands if name.startswith(start)))
+            say(" ".join(name for name in SUBCOMMANDS if name.startswith(start)))
         return 0
     if typed is not None:
         os.environ["COMP_LINE"] = f"{typed.group(1)} {typed.group(2)}"

@@ -15,7 +15,7 @@ from omni_bench.datasets.load import list_datasets
 from omni_bench.errors import EXIT_INFRASTRUCTURE, EXIT_OK, ConfigError, OmniBenchError
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.plugins import PluginError
-from omni_bench.records.config import RunConfig, TargetConfig
+from omni_bench.records.config import ClientConfig, RunConfig, TargetConfig
 from omni_bench.run.config.compose import compose, group_options, scenario_folder
 from omni_bench.run.provenance import cpu_model, usable_cores
 from omni_bench.targets.base import NOTE, OK, PROBLEM, Finding, TargetKind, checked
@@ -74,7 +74,9 @@ def examine(overrides: Sequence[str] = ()) -> Iterator[Finding]:
     if config.asr.kind != "none":
         yield checked("judge", lambda: _judge(config))
     yield _faster_whisper()
-    yield _speaker_encoder()
+    yield _speaker_encoder(wanted=config.checks.speaker_similarity)
+    if config.client.api_key_env is not None:
+        yield checked("API key", lambda: _key(config.client))
     yield checked("disk", lambda: _disk(config))
     yield from TARGETS[config.target.kind].findings(config)
     for clash in (*FORMS.clashes(), *TARGETS.clashes()):
@@ -115,20 +117,25 @@ def _torch() -> Finding:
 def _dataset(config: RunConfig) -> Finding:
     from omni_bench.datasets.load import load_prompts
     from omni_bench.load.plan import size_load
+    from omni_bench.run.prepare import check_written
 
     needed = size_load(config.load).prompts
-    load_prompts(config.dataset, needed)
+    prompts = load_prompts(config.dataset, needed)
+    if config.asr.kind != "none":
+        check_written(prompts, config.dataset)
     return Finding(OK, "data set", f"{config.dataset.name}: {needed} prompts read, as {config.scenario.name} needs")
 
 
 def _judge(config: RunConfig) -> Finding:
-    from omni_bench.accuracy.asr.weights.resolve import DownloadNeeded, resolve_judge
+    from omni_bench.accuracy.asr.engines import resolve_engine
+    from omni_bench.accuracy.asr.weights.resolve import FASTER_WHISPER, DownloadNeeded
 
     try:
-        spec = resolve_judge(config.asr.model, config.asr.device, config.dataset.spoken, download=False)
+        spec = resolve_engine(config.asr, config.dataset.spoken, download=False)
     except DownloadNeeded as needed:
         return Finding(NOTE, "judge", str(needed))
-    return Finding(OK, "judge", f"Whisper {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")
+    program = "faster-whisper" if spec.engine == FASTER_WHISPER else "Whisper"
+    return Finding(OK, "judge", f"{program} {spec.name} on {spec.device}, from {spec.source}: {spec.origin}")
 
 
 def _faster_whisper() -> Finding:
@@ -140,23 +147,30 @@ def _faster_whisper() -> Finding:
     return Finding(OK, what, f"faster-whisper {version} is installed: asr=faster_whisper")
 
 
-def _speaker_encoder() -> Finding:
+def _speaker_encoder(*, wanted: bool) -> Finding:
     from omni_bench.accuracy.voices.encoder import describe_encoder, why_no_encoder
 
     what, missing = "voices", why_no_encoder()
     if missing is not None:
-        return Finding(NOTE, what, f"checks.speaker_similarity is n/a: {missing}")
+        return Finding(PROBLEM if wanted else NOTE, what, f"checks.speaker_similarity is n/a: {missing}")
     return Finding(OK, what, f"{describe_encoder()} has the speaker encoder: checks.speaker_similarity=true")
 
 
+def _key(client: ClientConfig) -> Finding:
+    from omni_bench.load.runner import check_api_key
+
+    check_api_key(client)
+    return Finding(OK, "API key", f"{client.api_key_env} is set: client.api_key_env")
+
+
 def _disk(config: RunConfig) -> Finding:
-    from omni_bench.load.closed_plan import measured_requests
+    from omni_bench.load.plan import size_load
     from omni_bench.run.prepare import check_disk_space, space_needed_bytes
 
     folder = Path(config.output.root).absolute()
     while not folder.exists():
         folder = folder.parent
-    check_disk_space(folder, space_needed_bytes(measured_requests(config.load), config.output))
+    check_disk_space(folder, space_needed_bytes(size_load(config.load).measured, config.output))
     return Finding(OK, "disk", f"{shutil.disk_usage(folder).free / 2**30:.1f} GiB free at {folder}")
 
 

@@ -30,7 +30,7 @@ from omni_bench.nightly.history import DEFAULT_DATABASE
 from omni_bench.nightly.history.database import History
 from omni_bench.nightly.history.load import load_record
 from omni_bench.nightly.history.records import Role, StoredRun
-from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.files import write_atomically, write_json, write_text
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.console import TerminalConsole, from_here
 from omni_bench.terminal import say_aside, say_commands, say_error, say_json
@@ -102,7 +102,7 @@ def gate_command(
         there = [name for name in EVIDENCE if (at / name).exists() and (at / name).stat().st_size]
         evidence = [str(Path(run if Path(run).is_dir() else at) / name) for name in there]
         address, where = repository_address(os.environ), None if database == DEFAULT_DATABASE else database
-        steps = advise(result, run=run, database=where, evidence=evidence, repository=address, is_there=_exists)
+        steps = advise(result, run=run, database=where, evidence=evidence, repository=address, is_there=os.path.exists)
         result = replace(result, next_steps=steps)
         document = to_document(result)
         write_gate(document, render_gate(result), render_junit(result), folder)
@@ -117,16 +117,11 @@ def gate_command(
     return result.exit_code
 
 
-def _exists(source: str) -> bool:
-    return Path(source).exists()
-
-
 def write_gate(document: dict[str, Any], page: str, junit: bytes, folder: Path) -> None:
     """Write gate.json, gate.md and junit.xml, and add to GitHub's step summary. Raises StoreError."""
-    data = json_bytes(document, JSON_NAME, indent=2) + b"\n"
-    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(data))
+    write_json(folder / JSON_NAME, document)
     write_atomically(folder / JUNIT_NAME, lambda path: path.write_bytes(junit))
-    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(page, encoding="utf-8"))
+    write_text(folder / MARKDOWN_NAME, page)
     append_summary(page, os.environ)
 
 

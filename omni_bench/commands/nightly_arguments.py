@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from omni_bench.errors import EXIT_INFRASTRUCTURE
 from omni_bench.nightly.history import DEFAULT_DATABASE
@@ -30,23 +30,23 @@ def add_nightly_parsers(commands: argparse._SubParsersAction, add: AddParser) ->
     one = actions.add_parser("add", help="add runs (again is fine)", allow_abbrev=False)
     _database(one)
     one.add_argument("runs", nargs="+", metavar="RUN", help=_RUNS)
-    _json(one)
+    json_option(one)
     one = actions.add_parser("show", help="the trend of every gated metric, with change points", allow_abbrev=False)
     _database(one)
     _scenario(one)
     one.add_argument("--out", metavar="FOLDER", help="draw a plot of every metric there")
-    _json(one)
+    json_option(one)
     one = actions.add_parser("baseline", help="what is normal", allow_abbrev=False)
     baseline = one.add_subparsers(dest="baseline_action", metavar="ACTION", required=True)
     one = baseline.add_parser("set", help="declare runs of the history to be normal from now on", allow_abbrev=False)
     _database(one)
     one.add_argument("runs", nargs="+", metavar="RUN", help="runs that were added before")
     one.add_argument("--note", required=True, metavar="WHY", help="why, for those who read it later")
-    _json(one)
+    json_option(one)
     one = baseline.add_parser("show", help="every baseline, with the runs it comes from", allow_abbrev=False)
     _database(one)
     _scenario(one)
-    _json(one)
+    json_option(one)
 
     gate = add(
         commands,
@@ -72,7 +72,7 @@ def add_nightly_parsers(commands: argparse._SubParsersAction, add: AddParser) ->
         action="store_true",
         help="exit 1 every night while a change is open that no baseline accepts",
     )
-    _json(gate)
+    json_option(gate)
     gate.error = _usage_error(gate)  # type: ignore[method-assign]
 
 
@@ -82,40 +82,29 @@ def run_history(parsed: argparse.Namespace) -> int:
 
     match parsed.action, getattr(parsed, "baseline_action", None):
         case "add", _:
-            return history.history_add(parsed.db, parsed.runs, as_json=parsed.as_json)
+            return history.history_add(parsed.database, parsed.runs, as_json=parsed.as_json)
         case "show", _:
-            return history.history_show(parsed.db, parsed.scenario, parsed.out, as_json=parsed.as_json)
+            return history.history_show(parsed.database, parsed.scenario, parsed.out, as_json=parsed.as_json)
         case "baseline", "set":
-            return history.baseline_set(parsed.db, parsed.runs, parsed.note, as_json=parsed.as_json)
+            return history.baseline_set(parsed.database, parsed.runs, parsed.note, as_json=parsed.as_json)
         case _:
-            return history.baseline_show(parsed.db, parsed.scenario, as_json=parsed.as_json)
-
-
-def run_gate(parsed: argparse.Namespace) -> int:
-    """``omni-bench gate``."""
-    from omni_bench.commands.gate import gate_command
-
-    return gate_command(
-        parsed.run,
-        parsed.db,
-        out=parsed.out,
-        rerun=parsed.rerun,
-        reproduced_by=parsed.reproduced_by,
-        pinned=parsed.pinned,
-        until_accepted=parsed.until_accepted,
-        as_json=parsed.as_json,
-    )
+            return history.baseline_show(parsed.database, parsed.scenario, as_json=parsed.as_json)
 
 
 def _database(parser: argparse.ArgumentParser, default: str = argparse.SUPPRESS) -> None:
     """``--db``; of an action it is the same option, which need not be said twice."""
     parser.add_argument(
-        "--db", metavar="FILE", default=default, help=f"the history, an SQLite file (default: {DEFAULT_DATABASE})"
+        "--db",
+        dest="database",
+        metavar="FILE",
+        default=default,
+        help=f"the history, an SQLite file (default: {DEFAULT_DATABASE})",
     )
 
 
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
+def json_option(parser: Any, what: str = "print JSON") -> None:
+    """``--json``: the result as one JSON document on stdout, and nothing else there."""
+    parser.add_argument("--json", dest="as_json", action="store_true", help=what)
 
 
 def _scenario(parser: argparse.ArgumentParser) -> None:

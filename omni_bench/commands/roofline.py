@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omni_bench.commands.serve import reference_settings
 from omni_bench.commands.stored_runs import named_run
 from omni_bench.errors import EXIT_OK, ConfigError
-from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.files import write_json
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.format import UNKNOWN_CPU, cpu_name, hardware_name
 from omni_bench.report.roofline import Measured, note_of, of_run, roofline, table_of
@@ -126,8 +126,7 @@ def roofline_command(
             "are probably too low."
         )
     if folder is not None:
-        data = json_bytes(found.to_json(), JSON_NAME)
-        write_atomically(folder.path / JSON_NAME, lambda path: path.write_bytes(data))
+        write_json(folder.path / JSON_NAME, found.to_json(), indent=None)
     return EXIT_OK
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from omni_bench.errors import EXIT_INVALID, EXIT_OK, ConfigError
-from omni_bench.records.files import json_bytes, write_atomically
+from omni_bench.records.files import write_json, write_text
 from omni_bench.report.console import TerminalConsole, from_here
 from omni_bench.run.config.compose import utc_folder_name
 from omni_bench.run.progress import RunProgress
@@ -31,7 +31,7 @@ def selftest_command(
     quick: bool,
     only: Sequence[str],
     repeats: int | None,
-    clean_runs: int | None,
+    clean: int | None,
     out: str | None,
     resume: bool,
     *,
@@ -48,7 +48,7 @@ def selftest_command(
         raise ConfigError("--resume needs --out FOLDER, the folder of the self-test to go on with")
     plan = QUICK if quick else FULL
     plan = replace(plan, repeats=plan.repeats if repeats is None else repeats)
-    plan = replace(plan, clean_runs=max(plan.clean_runs if clean_runs is None else clean_runs, plan.repeats))
+    plan = replace(plan, clean_runs=max(plan.clean_runs if clean is None else clean, plan.repeats))
     faults = chosen_faults(only)
     if not any(fault.testable for fault in faults):
         raise ConfigError(f"--only {', '.join(only)}: single runs cannot show it; omni-bench ab can")
@@ -60,14 +60,12 @@ def selftest_command(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with RunProgress() as progress:
-            result = run_selftest(plan, faults, folder, progress, _command(quick, only, repeats, clean_runs))
+            result = run_selftest(plan, faults, folder, progress, _command(quick, only, repeats, clean))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the runs so far are in {folder}; go on with --out {folder} --resume") from None
     document = selftest_document(result)
-    data = json_bytes(document, JSON_NAME)
-    write_atomically(folder / JSON_NAME, lambda path: path.write_bytes(data))
-    text = render(result)
-    write_atomically(folder / MARKDOWN_NAME, lambda path: path.write_text(text, encoding="utf-8"))
+    write_json(folder / JSON_NAME, document, indent=None)
+    write_text(folder / MARKDOWN_NAME, render(result))
     if as_json:
         say_json(document)
     else:

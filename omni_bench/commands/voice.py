@@ -19,7 +19,10 @@ def voice_command(folder: str, *, as_json: bool = False) -> int:
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise ConfigError(f"{folder}: is there already and not an empty folder; name a new one")
-        shutil.copytree(BUNDLED["tiny"], target, dirs_exist_ok=True)
+        for source in (path for path in BUNDLED["tiny"].rglob("*") if path.is_file()):
+            copy = target / source.relative_to(BUNDLED["tiny"])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copy)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())

@@ -7,12 +7,14 @@ from collections import namedtuple
 
 import pytest
 
-from omni_bench.accuracy.asr.weights import resolve, resolve_faster
+from omni_bench.accuracy.asr import engines
+from omni_bench.accuracy.asr.weights import resolve_faster
 from omni_bench.accuracy.asr.weights.resolve import DownloadNeeded, JudgeSpec
 from omni_bench.accuracy.voices import encoder
 from omni_bench.commands import doctor
 from omni_bench.commands.cli import main
 from omni_bench.errors import AccuracyError
+from omni_bench.records.config import OutputConfig
 from omni_bench.run import prepare
 from omni_bench.targets import preflight
 from omni_bench.targets.preflight import Finding
@@ -21,7 +23,7 @@ from omni_bench.targets.preflight import Finding
 @pytest.fixture(autouse=True)
 def judge(monkeypatch):
     spec = JudgeSpec("tiny.en", "package", "some-package 1.0", (), "0" * 64, "cpu", 15.0)
-    monkeypatch.setattr(resolve, "resolve_judge", lambda *_, **__: spec)
+    monkeypatch.setattr(engines, "resolve_judge", lambda *_, **__: spec)
 
 
 def findings(out: str) -> dict[str, tuple[str, str]]:
@@ -42,7 +44,7 @@ def test_no_judge_is_a_problem_with_the_ways_out(monkeypatch, capsys):
     def none(*_, **__):
         raise AccuracyError("there is no Whisper to judge with: pip install ...")
 
-    monkeypatch.setattr(resolve, "resolve_judge", none)
+    monkeypatch.setattr(engines, "resolve_judge", none)
     assert main(["doctor"]) == 3
     out = capsys.readouterr().out
     assert "PROBLEM  judge        there is no Whisper to judge with: pip install ..." in out
@@ -54,10 +56,35 @@ def test_weights_that_would_be_downloaded_are_a_note_and_stay_where_they_are(mon
         assert not download
         raise DownloadNeeded("Whisper tiny.en is not here; a run downloads it from https://models.invalid")
 
-    monkeypatch.setattr(resolve, "resolve_judge", needed)
+    monkeypatch.setattr(engines, "resolve_judge", needed)
     assert main(["doctor"]) == 0
     state, text = findings(capsys.readouterr().out)["judge"]
     assert state == "note" and "a run downloads it from https://models.invalid" in text
+
+
+def test_the_judge_that_is_asked_for_decides(monkeypatch, capsys):
+    """openai-whisper's weights are there, and are no use to the other judge."""
+    monkeypatch.setattr(resolve_faster, "installed_version", lambda: None)
+    assert main(["doctor", "asr=faster_whisper"]) == 3
+    state, text = findings(capsys.readouterr().out)["judge"]
+    assert state == "PROBLEM" and "needs the package faster-whisper, which is not installed" in text
+
+
+def test_what_a_run_asks_for_and_lacks_is_a_problem(monkeypatch, capsys):
+    monkeypatch.setattr(encoder, "PACKAGE", "no-such-package-at-all")
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    assert main(["doctor", "checks.speaker_similarity=true", "client.api_key_env=NO_SUCH_KEY"]) == 3
+    found = findings(capsys.readouterr().out)
+    assert found["voices"][0] == "PROBLEM" and "that environment variable is not set" in found["API key"][1]
+    monkeypatch.setenv("NO_SUCH_KEY", "abc")
+    assert main(["doctor", "client.api_key_env=NO_SUCH_KEY"]) == 0
+    assert findings(capsys.readouterr().out)["API key"] == ("ok", "NO_SUCH_KEY is set: client.api_key_env")
+
+
+def test_prompts_that_the_judge_would_not_understand_are_a_problem(capsys):
+    assert main(["doctor", "dataset.language=zh"]) == 3
+    state, text = findings(capsys.readouterr().out)["data set"]
+    assert state == "PROBLEM" and "dataset.language='zh'" in text
 
 
 def test_a_full_disk_is_a_problem(monkeypatch, capsys):
@@ -154,3 +181,11 @@ def test_everything_that_can_be_chosen_is_listed(capsys):
     assert re.search(r"^  qwen3_tts_c16 +The main job", out, re.MULTILINE)
     prompts = re.search(r"seed_tts_mini/en +(\d+) prompts", out)
     assert prompts is not None and int(prompts.group(1)) >= 200
+
+
+def test_the_disk_is_looked_at_for_every_request_of_an_open_loop(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(prepare, "check_disk_space", lambda _, needed_bytes: asked.append(needed_bytes))
+    open_loop = ["asr=none", "load=open_loop", "dataset.allow_repeats=true", "load.requests_per_level=400"]
+    assert main(["doctor", *open_loop, "load.rate_hz=[1,2]"]) == 0
+    assert asked == [prepare.space_needed_bytes(800, OutputConfig())]

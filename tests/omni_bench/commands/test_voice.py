@@ -56,3 +56,12 @@ def test_what_is_there_is_never_written_over(tmp_path, capsys, kind):
     assert main(["voice", str(target)]) == 2
     assert str(target) in capsys.readouterr().err
     assert (tmp_path / "there" / "mine.txt").read_text() == "mine"
+
+
+def test_a_disk_that_fills_up_is_named(tmp_path, monkeypatch, capsys):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copy2", full)
+    assert main(["voice", str(tmp_path / "voice")]) == 2
+    assert "cannot be written: No space left on device; name another folder" in capsys.readouterr().err
