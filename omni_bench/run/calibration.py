@@ -63,7 +63,8 @@ def calibrated_levels(load: LoadConfig) -> list[int]:
     """The concurrencies to calibrate for a load; an open loop may come to any up to its cap."""
     if load.kind == CLOSED_LOOP:
         return sorted(load.concurrency)
-    return [level for level in OPEN_LOOP_LEVELS if level < load.max_in_flight] + [min(load.max_in_flight, 512)]
+    most = min(load.max_in_flight, OPEN_LOOP_LEVELS[-1])
+    return [level for level in OPEN_LOOP_LEVELS if level < most] + [most]
 
 
 def calibrate(

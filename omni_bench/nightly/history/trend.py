@@ -140,8 +140,8 @@ def order_of(run: StoredRun) -> tuple[str, str]:
 
 
 def first_night(baseline: Baseline | None) -> tuple[str, str] | None:
-    """Where a baseline begins: no night before it is judged by any more."""
-    return None if baseline is None else min(map(order_of, baseline.runs))
+    """Where a baseline begins: no night before it is judged by any more. None without one, or without its runs."""
+    return None if baseline is None else min(map(order_of, baseline.runs), default=None)
 
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:

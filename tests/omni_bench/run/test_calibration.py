@@ -92,6 +92,7 @@ def test_a_ttfp_that_the_client_may_have_made_itself_makes_no_claim(p99_ms, refu
 def test_an_open_loop_is_calibrated_up_to_its_cap():
     assert calibrated_levels(LoadConfig(kind="closed_loop", concurrency=[16, 4])) == [4, 16]
     assert calibrated_levels(LoadConfig(kind="open_loop", max_in_flight=64)) == [1, 8, 32, 64]
+    assert calibrated_levels(LoadConfig(kind="open_loop", max_in_flight=1000)) == [1, 8, 32, 128, 512]
 
 
 def test_the_command(cache, monkeypatch, capsys):

@@ -99,6 +99,9 @@ def test_a_trend_without_nights():
 def test_lines(runs):
     alarm = HistoryAlarm("rtf", "c = 1", "drift", runs[12].run_id, runs[14].run_id, 0.1)
     assert alarm_lines([alarm], runs) == ["2026-01-15: drift RTF p50 c = 1 +10.0 % since 2026-01-13"]
+    nobody = Baseline("s", "2026-01-05T00:00:00Z", "", ())
+    (line,) = alarm_lines([replace(alarm, metric="of_a_later_version")], runs, nobody)
+    assert line == "2026-01-15: drift of_a_later_version c = 1 +10.0 % since 2026-01-13"
     assert "none was set" in baseline_line(None) and ", 2026-01-01; series" in heading(runs[:1])
     baseline = Baseline("s", "2026-01-05T00:00:00Z", "why", (runs[0],))
     assert runs[0].run_id[:12] in baseline_line(baseline) and "(why)" in baseline_line(baseline)
