@@ -78,7 +78,7 @@ def roofline_command(
         if document is None:
             raise
         raise ConfigError(f"{error}; {run} was measured on {hardware_name(document)}: {ON_THAT_MACHINE}") from None
-    doubt = None if document is None else _check_hardware(f"{run}", document, device)
+    doubt = None if document is None else _check_hardware(run, document, device)
     model = PRESETS[settings.preset] if settings.checkpoint == "random" else read_config(checkpoint_folder(settings))
     dtype = resolve_dtype(settings.dtype, model, device)
     if device.type == "cpu":
@@ -88,7 +88,7 @@ def roofline_command(
     levels = [level for level in document["levels"] if level.get("rate_hz") is None] if document is not None else []
     chosen = concurrency or [level["concurrency"] for level in levels] or DEFAULT_CONCURRENCY
     chosen = list(dict.fromkeys(chosen))  # a level that is named twice is spoken once
-    measured, source = of_run(levels), None if document is None else f"{run}"
+    measured, source = of_run(levels), run
     busy = busy_share(device)  # right before the limits, and before the engine of this process makes it busy
     limits = measure_limits(device, dtype)
     if measured_frames is not None:

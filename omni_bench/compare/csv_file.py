@@ -10,6 +10,7 @@ from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import level_header
 from omni_bench.compare.vllm_bench import printed_name
 from omni_bench.metrics.definitions import METRICS
+from omni_bench.records.level import level_value
 
 COLUMNS = (
     *("metric", "vllm_bench_name", "unit", "better", "pairs", "before", "after", "change", "interval_low"),
@@ -50,13 +51,10 @@ def _rows(comparison: Comparison) -> Iterator[tuple[object, dict[str, object]]]:
         for name, before, after in details.get((cell.metric, cell.concurrency), ()):
             if name in ("mean", "p99"):
                 row |= {f"{name}_before": before, f"{name}_after": after}
-        yield _level(cell.concurrency), row
+        yield level_value(cell.concurrency), row
+    rate = (comparison.accuracy.rate or "errors").lower()
     for one in comparison.accuracy.levels:
-        rate = (comparison.accuracy.rate or "errors").lower()
-        yield _level(one.concurrency), {"metric": rate, "better": "lower", "before": one.before, "after": one.after}
+        level = level_value(one.concurrency)
+        yield level, {"metric": rate, "better": "lower", "before": one.before, "after": one.after}
         hits = {"before": one.cross_talk_before, "after": one.cross_talk_after}
-        yield _level(one.concurrency), {"metric": "cross_talk_hits", "better": "lower", **hits}
-
-
-def _level(level: object) -> object:
-    return getattr(level, "hz", level)
+        yield level, {"metric": "cross_talk_hits", "better": "lower", **hits}
