@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
@@ -15,15 +15,17 @@ from omni_bench.accuracy.asr.pool import transcribe
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec, check_language
 from omni_bench.accuracy.cross_talk.check import LevelCrossTalk
 from omni_bench.accuracy.voices.similarity import voice_from_fields
-from omni_bench.errors import ConfigError, OmniBenchError, StoreError
-from omni_bench.records.config import REMOVED_KEYS, RunConfig
+from omni_bench.errors import ConfigError, StoreError
+from omni_bench.records.config import RunConfig
+from omni_bench.records.convert import plain
 from omni_bench.records.level import Level
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.stages import Tell, untold
 from omni_bench.report.utterances import score_of
 from omni_bench.report.write import write_report
-from omni_bench.run.config.compose import to_run_config
+from omni_bench.run.config.compose import from_stored
 from omni_bench.run.config.explain import explain
+from omni_bench.run.config.validate import validate
 from omni_bench.run.cross_talk import check_cross_talk, write_cross_talk
 from omni_bench.run.document import build_run
 from omni_bench.run.judging import (
@@ -108,10 +110,9 @@ def judge_again(
     progress.end()
     parity = parity.heard(verdicts, levels)
     stored = run["provenance"]
-    asr = OmegaConf.to_container(OmegaConf.structured(config.asr))
     known = {"prompts": prompts, "unheard": references.unheard}
     facts = judge_facts_again(spec, verdicts, config.asr, config.checks, stored["judge"], **known)
-    provenance = {**stored, "judge": facts, "config": {**stored["config"], "asr": asr}}
+    provenance = {**stored, "judge": facts, "config": {**stored["config"], "asr": plain(config.asr)}}
     found = check_cross_talk(levels, verdicts, config.checks, progress.tell)
     run = _rebuild(run, config, levels, verdicts, provenance, parity, found, judged_now=True)
     kept = _kept(levels, folder)
@@ -131,27 +132,21 @@ def stored_config(run: Mapping[str, Any], folder: RunFolder, asr_overrides: Sequ
     for override in asr_overrides:
         if "=" not in override or not override.startswith("asr."):
             raise ConfigError(f"{override!r}: judge takes asr.KEY=VALUE only")
-    written = {
-        group: {key: value for key, value in values.items() if f"{group}.{key}" not in REMOVED_KEYS}
-        for group, values in run["provenance"]["config"].items()
-    }
     try:
-        stored = OmegaConf.merge(OmegaConf.structured(RunConfig), OmegaConf.create(written))
-    except OmegaConfBaseException as error:
-        raise StoreError(f"{folder.run_json}: provenance.config: {explain(error)}") from None
+        config = from_stored(run["provenance"]["config"])
+    except ConfigError as error:
+        raise StoreError(f"{folder.run_json}: provenance.config: {error}") from None
+    if not asr_overrides:
+        return config
+    own = OmegaConf.create({"asr": OmegaConf.structured(config.asr)})
     try:
-        config = OmegaConf.merge(stored, OmegaConf.from_dotlist(list(asr_overrides)))
+        config.asr = OmegaConf.to_object(OmegaConf.merge(own, OmegaConf.from_dotlist(list(asr_overrides))).asr)
     except OmegaConfBaseException as error:
         raise explain(error) from None
     except YAMLError as error:
         raise ConfigError(f"cannot read {' '.join(asr_overrides)!r}: {error}; put quotes around the value") from None
-    assert isinstance(config, DictConfig)
-    try:
-        return to_run_config(config)
-    except OmniBenchError as error:
-        if asr_overrides:
-            raise
-        raise StoreError(f"{folder.run_json}: provenance.config: {error}") from None
+    validate(config)
+    return config
 
 
 def _stored_verdicts(run: Mapping[str, Any], folder: RunFolder, levels: Sequence[LevelResult]) -> Verdicts | None:

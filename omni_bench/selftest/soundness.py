@@ -73,7 +73,7 @@ def unproven(run: Mapping[str, Any] | None, answers: Sequence[StoredAnswer], pla
         count = sum(answer.concurrency == concurrency for answer in answers)
         if count < plan.requests_per_level:
             return f"concurrency {concurrency}: {count} of {plan.requests_per_level} requests"
-        if level["accuracy"]["wer"] is None:
+        if (level["accuracy"] or {}).get("wer") is None:
             return f"concurrency {concurrency}: nothing was heard by the judge"
         if level["cross_talk"] is None:
             return f"concurrency {concurrency}: cross-talk was not checked"

@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from omni_bench.compare.ab.sources import Source, find_source
 from omni_bench.compare.ab.words import ArmWords, StudyWords, quoted
 from omni_bench.errors import ConfigError
 from omni_bench.load.closed_plan import measured_requests
-from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, REMOVED_KEYS, RunConfig
-from omni_bench.run.config.compose import compose
-from omni_bench.run.config.validate import validate
+from omni_bench.records.config import CLOSED_LOOP, OPEN_LOOP, RATE_SEARCH, RunConfig
+from omni_bench.run.config.compose import compose, from_stored
 
 FREE_GROUPS = ("target", "reference")
 FREE_KEYS = ("client.api_key_env", "client.api_key_header")
@@ -58,7 +57,7 @@ class StudyArm:
             name=data["name"],
             title=data["title"],
             overrides=tuple(data["overrides"]),
-            config=_stored_config(data["config"]),
+            config=from_stored(data["config"]),
             source=None if source is None else Source(**source),
         )
 
@@ -161,17 +160,3 @@ def _check_equal(before: RunConfig, after: RunConfig) -> None:
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{group}.{name}": value for group, values in config.items() for name, value in values.items()}
-
-
-def _stored_config(stored: Mapping[str, Any]) -> RunConfig:
-    """Without keys of older versions; past OmegaConf, which would take a ``${`` within a value for an interpolation."""
-    try:
-        groups = {
-            name: schema(**{key: one for key, one in stored[name].items() if f"{name}.{key}" not in REMOVED_KEYS})
-            for name, schema in get_type_hints(RunConfig).items()
-        }
-    except (TypeError, LookupError, AttributeError) as error:
-        raise ConfigError(f"the stored configuration is of another version of omni-bench: {error}") from None
-    config = RunConfig(**groups)
-    validate(config)
-    return config

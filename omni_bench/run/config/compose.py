@@ -8,7 +8,7 @@ Hydra's command line, for ``serve``, ``doctor``, ``list`` and tests.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from omni_bench.errors import ConfigError, StoreError, natural
 from omni_bench.load.clients.wire_form import WireForm
 from omni_bench.load.clients.wire_forms import FORMS
 from omni_bench.plugins import PluginError, Registry
-from omni_bench.records.config import RunConfig
+from omni_bench.records.config import REMOVED_KEYS, RunConfig
 from omni_bench.records.convert import plain, structure
 from omni_bench.run.config.explain import explain, unknown_key
 from omni_bench.run.config.keys import help_text
@@ -106,6 +106,25 @@ def to_run_config(config: DictConfig) -> RunConfig:
         raise ConfigError(str(error)) from None
     validate(run_config)
     return run_config
+
+
+def from_stored(stored: Mapping[str, Any]) -> RunConfig:
+    """The configuration that a run or a study keeps as plain types, without keys of older versions. Raises ConfigError.
+
+    Past OmegaConf, which would take a ``${`` within a value for the name of another.
+    """
+    hints, kept = get_type_hints(RunConfig), {}
+    for group, values in stored.items():
+        kept[group] = {key: one for key, one in (values or {}).items() if f"{group}.{key}" not in REMOVED_KEYS}
+        for key in kept[group]:
+            if group not in hints or key not in get_type_hints(hints[group]):
+                raise ConfigError(f"unknown key '{group}.{key}', of another version of omni-bench")
+    try:
+        config = structure(kept, RunConfig, "the stored configuration")
+    except StoreError as error:
+        raise ConfigError(str(error)) from None
+    validate(config)
+    return config
 
 
 def _refuse_added_keys(config: DictConfig, schema: type, prefix: str) -> None:

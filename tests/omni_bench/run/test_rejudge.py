@@ -273,3 +273,17 @@ def test_a_request_that_is_there_twice_is_named(finished):
 def test_judging_without_a_judge_is_refused(finished):
     with pytest.raises(ConfigError, match=r"asr\.kind=none: judge needs a judge"):
         again(finished, "asr.kind=none")
+
+
+def test_texts_of_a_configuration_are_no_names_of_other_values(finished):
+    """A command with a variable of the shell, say, or a stranger's run that names one of ours."""
+    document = json.loads((finished / "run.json").read_text())
+    config = document["provenance"]["config"]
+    config["target"]["label"], config["client"]["voice"] = "serve ${HOME} ${oc.env:HOME}", "${"
+    (finished / "run.json").write_text(json.dumps(document))
+    assert redraw(finished)[1]["provenance"]["config"] == config
+    assert again(finished, "asr.batch_size=4")["provenance"]["config"]["client"]["voice"] == "${"
+    config["target"]["of_a_later_version"] = 1
+    (finished / "run.json").write_text(json.dumps(document))
+    with pytest.raises(StoreError, match=r"provenance\.config: unknown key 'target\.of_a_later_version'"):
+        redraw(finished)

@@ -42,6 +42,7 @@ def test_a_run_in_which_everything_was_checked_stands_for_itself():
         ({"levels": []}, [], "concurrency 2 was not measured"),
         ({"levels": [level()]}, ANSWERS[1:], "1 of 2 requests"),
         ({"levels": [level(accuracy={"wer": None})]}, ANSWERS, "nothing was heard"),
+        ({"levels": [level(accuracy=None)]}, ANSWERS, "nothing was heard"),
         ({"levels": [level(cross_talk=None)]}, ANSWERS, "cross-talk was not checked"),
         ({"levels": [level(parity=None)]}, ANSWERS, "parity was not checked"),
         ({"levels": [level(parity={"compared": 0})]}, ANSWERS, "parity was not checked"),
