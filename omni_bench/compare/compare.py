@@ -29,7 +29,7 @@ from omni_bench.compare.result import (
 from omni_bench.compare.stats.length_guard import LengthGuard, length_guard, length_guard_by_means
 from omni_bench.compare.stats.looks import ONE_LOOK, Look
 from omni_bench.compare.stats.pairs import averaged_over_levels, common_levels
-from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall
+from omni_bench.compare.stats.verdicts import FULL_PAIRS, PrimaryVerdict, Verdict, judge, overall, unknown_medians
 from omni_bench.compare.views import OMNI_BENCH, RunView, faults_by_arm
 from omni_bench.metrics.definitions import METRICS, primary_metrics
 from omni_bench.metrics.measured_level import TAIL_MIN_REQUESTS
@@ -203,8 +203,7 @@ def _outcome(
     if not gives_verdicts:
         return ComparisonOutcome.ADVISORY
     verdict = overall(primaries)
-    unknown = [one for one in primaries if one.verdict is None and not METRICS[one.metric].tail]
-    if verdict not in (None, Verdict.REGRESSION) and unknown:
+    if verdict not in (None, Verdict.REGRESSION) and unknown_medians(primaries):
         verdict = Verdict.INCONCLUSIVE  # nothing is known of one of them
     if verdict is Verdict.REGRESSION or accuracy_worse:
         return ComparisonOutcome.REGRESSION

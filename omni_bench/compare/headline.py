@@ -7,14 +7,16 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from omni_bench.compare.result import Breakage, Comparison, ComparisonOutcome
+from omni_bench.compare.result import Breakage, Comparison, ComparisonOutcome, Mark
 from omni_bench.compare.stats.looks import ALPHA
+from omni_bench.compare.stats.pairs import as_ratio, log_ratio
 from omni_bench.compare.stats.verdicts import (
     LOSS_LIMIT,
     TAIL_LOSS_LIMIT,
     PrimaryVerdict,
     Verdict,
     limits_of,
+    unknown_medians,
     worse_sign,
 )
 from omni_bench.errors import shorten
@@ -109,6 +111,8 @@ def headline(comparison: Comparison) -> str:
             return "; ".join(comparison.failures)
         case ComparisonOutcome.NO_CLAIM:
             left = comparison.pairs - len(comparison.used)
+            if not left:
+                return f"no run has a figure that is judged: {_named(comparison.primaries)}"
             return f"{left} of {comparison.pairs} pairs make no performance claim"
         case ComparisonOutcome.ADVISORY:
             why = "; ".join(comparison.advisory.values())
@@ -125,6 +129,8 @@ def remarks(comparison: Comparison) -> list[str]:
         found += ["Before is fine.", *(f"Besides, {one}." for one in comparison.failures)]
     if comparison.stopped:
         found.append(comparison.stopped)
+    if comparison.outcome in (ComparisonOutcome.NO_REGRESSION, ComparisonOutcome.IMPROVEMENT):
+        found += _worse_levels(comparison)
     if not comparison.judges_speed:
         found.append(SPEED_IS_NOT_JUDGED)
     elif words := words_line(comparison):
@@ -135,6 +141,22 @@ def remarks(comparison: Comparison) -> list[str]:
     if comparison.advisory and comparison.judges_speed and comparison.outcome is not ComparisonOutcome.ADVISORY:
         found.append(f"Advisory: {'; '.join(comparison.advisory.values())}.")
     return found
+
+
+def _worse_levels(comparison: Comparison) -> Iterator[str]:
+    """The levels at which a judged figure is worse, which its mean over the levels hides."""
+    judged = [one.metric for one in comparison.primaries]
+    for level in comparison.levels:
+        found = [
+            f"{METRICS[cell.metric].short} {change_text(METRICS[cell.metric], cell.change)}"
+            for cell in comparison.cells
+            if cell.concurrency == level
+            and cell.mark is Mark.WORSE
+            and cell.metric in judged
+            and abs(cell.change or 0.0) > limits_of([cell.metric]).change[0]
+        ]
+        if found:
+            yield f"At {listed_levels([level])} alone it is worse: {', '.join(found)}."
 
 
 def _broken(comparison: Comparison, one: Breakage) -> str:
@@ -176,6 +198,12 @@ def _speed(comparison: Comparison) -> Iterator[str]:
             yield f"{_GROUPS[verdict]}{alone}: {', '.join(said)}"
             if verdict is Verdict.INCONCLUSIVE:
                 yield from _outliers(comparison)
+        if verdict is Verdict.REGRESSION and (unknown := unknown_medians(comparison.primaries)):
+            yield f"cannot tell, as not every run has it: {_named(unknown)}"
+
+
+def _named(primaries: Sequence[PrimaryVerdict]) -> str:
+    return ", ".join(METRICS[one.metric].short for one in primaries)
 
 
 def _worth_a_word(found: Sequence[PrimaryVerdict]) -> list[PrimaryVerdict]:
@@ -233,17 +261,18 @@ def _outliers(comparison: Comparison) -> Iterator[str]:
         if not far.stands_apart or far.pair in seen:
             continue
         seen.add(far.pair)
+        metric, ratios = METRICS[far.metric], {}
         others = [one for one in comparison.pair_changes if one.metric == far.metric and one is not far]
-        ratios = {}
         for arm in ("before", "after"):
-            own, rest = getattr(far, arm), [value for one in others if (value := getattr(one, arm)) is not None]
-            if own and rest:
-                ratios[arm] = own / statistics.median(rest)
-        said = ""
+            rest = [value for one in others if (value := getattr(one, arm)) is not None]
+            ratio = log_ratio(statistics.median(rest), getattr(far, arm)) if rest and not metric.as_share else None
+            if ratio is not None:
+                ratios[arm] = ratio
+        said = f"{metric.short} {change_text(metric, far.change)}"
         if ratios:
-            arm = max(ratios, key=lambda name: abs(math.log(ratios[name])))
-            said = f": {METRICS[far.metric].short} of its {arm} is {ratios[arm]:.2g} × that of the others"
-        yield f"pair {far.pair} is an outlier{said}"
+            arm = max(ratios, key=lambda name: abs(ratios[name]))
+            said = f"{metric.short} of its {arm} is {as_ratio(ratios[arm]):.2g} × that of the others"
+        yield f"pair {far.pair} is an outlier: {said}"
 
 
 def words_line(comparison: Comparison) -> str | None:

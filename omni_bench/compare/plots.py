@@ -15,7 +15,7 @@ from omni_bench.compare.headline import headline
 from omni_bench.compare.keys import shown
 from omni_bench.compare.result import Comparison
 from omni_bench.compare.rows import metric_label
-from omni_bench.compare.stats.pairs import log_ratio, paired_effect, t_interval
+from omni_bench.compare.stats.pairs import as_ratio, log_ratio, paired_effect, t_interval
 from omni_bench.compare.views import LevelView, RunView
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Scope, WithLength
@@ -75,7 +75,7 @@ def arm_point(runs: Sequence[RunView], metric: str, level: Level) -> Point | Non
     effect = paired_effect(found)
     low, high = t_interval(effect, CONFIDENCE) or (None, None)
     if not counted:
-        return math.exp(effect.mean), *(None if end is None else math.exp(end) for end in (low, high))
+        return as_ratio(effect.mean), *(None if end is None else as_ratio(end) for end in (low, high))
     return effect.mean, None if low is None else max(low, 0.0), high
 
 

@@ -192,4 +192,4 @@ def _merged(series: np.ndarray, found: dict[int, float], as_points: bool) -> tup
 
 def _magnitude(step: float) -> float:
     """The larger of the changes forth and back, as Hunter has it, so that up and down are treated alike."""
-    return math.expm1(abs(step))
+    return as_change(abs(step))

@@ -7,13 +7,12 @@ a change of speed.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from omni_bench.compare.stats.pairs import log_ratio
+from omni_bench.compare.stats.pairs import as_change, log_ratio
 from omni_bench.metrics.definitions import in_order, primary_metrics
 from omni_bench.metrics.metric import WithLength
 from omni_bench.records.level import Level, short_title
@@ -97,12 +96,12 @@ def length_guard(
     by_level: dict[Level, list[float]] = {}
     for key in sorted(means, key=lambda key: key.concurrency):
         by_level.setdefault(key.concurrency, []).append(means[key])
-    levels = tuple((level, math.expm1(statistics.fmean(values))) for level, values in by_level.items())
+    levels = tuple((level, as_change(statistics.fmean(values))) for level, values in by_level.items())
     if not means:
         return LengthGuard(None, None, None, (), 0, None, None)
-    outside = sum(abs(math.expm1(value)) > LIMIT for value in means.values())
+    outside = sum(abs(as_change(value)) > LIMIT for value in means.values())
     total_change = totals[1] / totals[0] - 1
-    return _guard(math.expm1(statistics.fmean(means.values())), total_change, levels, len(means), outside, PER_REQUEST)
+    return _guard(as_change(statistics.fmean(means.values())), total_change, levels, len(means), outside, PER_REQUEST)
 
 
 def length_guard_by_means(
@@ -118,8 +117,8 @@ def length_guard_by_means(
     if not by_level:
         return LengthGuard(None, None, None, (), 0, None, None)
     means = {level: statistics.fmean(values) for level, values in by_level.items()}
-    levels = tuple((level, math.expm1(mean)) for level, mean in means.items())
-    return _guard(math.expm1(statistics.fmean(means.values())), None, levels, 0, None, LEVEL_MEANS)
+    levels = tuple((level, as_change(mean)) for level, mean in means.items())
+    return _guard(as_change(statistics.fmean(means.values())), None, levels, 0, None, LEVEL_MEANS)
 
 
 def _guard(

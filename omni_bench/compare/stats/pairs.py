@@ -18,11 +18,18 @@ from scipy import optimize, stats
 from omni_bench.records.level import Level
 
 POWER = 0.8
+MAX_LOG = 700.0
+"""A larger change is shown as this one, as no float holds it; only a damaged file has one."""
 
 
 def as_change(value: float, *, points: bool = False) -> float:
     """A logarithm as a fraction of before, or a difference of shares (``points``), which is 1 at most."""
-    return min(max(value, -1.0), 1.0) if points else math.expm1(value)
+    return min(max(value, -1.0), 1.0) if points else math.expm1(min(value, MAX_LOG))
+
+
+def as_ratio(value: float) -> float:
+    """A logarithm as a ratio."""
+    return math.exp(min(value, MAX_LOG))
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ def log_ratio(before: float | None, after: float | None) -> float | None:
     values = (before, after)
     if any(value is None or not math.isfinite(value) or value <= 0 for value in values):
         return None
-    return math.log(after / before)  # type: ignore[operator]
+    ratio = after / before  # type: ignore[operator]
+    return math.log(ratio) if 0 < ratio < math.inf else math.log(after) - math.log(before)  # type: ignore[arg-type]
 
 
 def intercept_effect(before_ms: float | None, after_ms: float | None, before_e2el_ms: float | None) -> float | None:
@@ -157,7 +165,7 @@ def smallest_detectable_change(sd: float | None, pairs: int, *, alpha: float) ->
     That is with sd = √2 · run CV and alpha 0.05.
     """
     shift = smallest_detectable_shift(sd, pairs, alpha=alpha)
-    return None if shift is None else math.expm1(shift)
+    return None if shift is None else as_change(shift)
 
 
 def smallest_detectable_shift(sd: float | None, pairs: int, *, alpha: float) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from omni_bench.compare.stats.looks import ALPHA, EARLY_LOOKS, ONE_LOOK, Look
-from omni_bench.compare.stats.pairs import PairedEffect, one_sided_p, paired_effect
+from omni_bench.compare.stats.pairs import MAX_LOG, PairedEffect, one_sided_p, paired_effect
 from omni_bench.metrics.definitions import METRICS
 
 
@@ -191,7 +191,7 @@ def decide(
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     sign, points = np.asarray(signs), np.asarray(limits.points)
     loss = sign * mean
-    changed = sign * np.where(points, mean, np.expm1(mean))
+    changed = sign * np.where(points, mean, np.expm1(np.minimum(mean, MAX_LOG)))
     least, excluded = map(np.asarray, (limits.change, limits.loss))
     limit = np.where(points, excluded, np.where(sign > 0, np.log1p(excluded), -np.log1p(-excluded)))
     bound = loss + float(stats.t.isf(look.bound, pairs - 1)) * sd / math.sqrt(pairs)
@@ -213,6 +213,11 @@ def overall(verdicts: Sequence[PrimaryVerdict]) -> Verdict | None:
     """The verdict of all primaries that have one; None if none has."""
     codes = [VERDICTS.index(primary.verdict) for primary in verdicts if primary.verdict is not None]
     return VERDICTS[int(overall_code(np.array(codes)))] if codes else None
+
+
+def unknown_medians(verdicts: Sequence[PrimaryVerdict]) -> list[PrimaryVerdict]:
+    """The primaries of which nothing is known, so that all together are INCONCLUSIVE at best; a tail may be missing."""
+    return [one for one in verdicts if one.effect is None and not METRICS[one.metric].tail]
 
 
 def judge(changes: Mapping[str, Sequence[float] | None], look: Look = ONE_LOOK) -> tuple[PrimaryVerdict, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,6 +14,7 @@ from matplotlib.ticker import FixedLocator
 
 from omni_bench.compare.rows import metric_label
 from omni_bench.compare.stats.nightly import CONFIDENCE, MIN_NIGHTS
+from omni_bench.compare.stats.pairs import as_ratio
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
 from omni_bench.nightly.history.records import StoredRun
@@ -152,7 +152,7 @@ def _draw(
             label_point(axes, *at, said, colour=DARK_RED)
     normal = baseline_log(series.metric, series.load, baseline)
     if normal is not None and baseline is not None:
-        level = math.exp(normal)
+        level = as_ratio(normal)
         label = f"baseline, set {baseline.set_utc[:10]}"
         since = [moment for moment in map(_moment, (*baseline.runs, *runs[-1:])) if moment is not None]
         if since:  # what was before it is not judged by it

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from omni_bench.compare.stats.drift import MIN_SEGMENT, ChangePoint, change_points
 from omni_bench.compare.stats.nightly import prediction, without_alarmed
+from omni_bench.compare.stats.pairs import as_change, as_ratio
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.history.database import Baseline, HistoryAlarm
@@ -127,11 +128,11 @@ def values_of(series: MetricSeries, logs: Sequence[float]) -> tuple[float, ...] 
     if series.points:  # a share of requests is its own logarithm, and no less than none and no more than all
         return tuple(min(max(log, 0.0), 1.0) for log in logs)
     if not entry.as_share:
-        return tuple(map(math.exp, logs))
+        return tuple(map(as_ratio, logs))
     if entry.relative_to:  # ln(1 + value / E2EL), with one E2EL for the whole series
         known = zip(series.values, series.logs, strict=True)
         scale = next((value / math.expm1(log) for value, log in known if value and log), 0.0)
-    return tuple(scale * math.expm1(log) for log in logs) if scale else None
+    return tuple(scale * as_change(log) for log in logs) if scale else None
 
 
 def order_of(run: StoredRun) -> tuple[str, str]:

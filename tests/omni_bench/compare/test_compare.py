@@ -16,6 +16,7 @@ from omni_bench.compare.result import Advisory, ComparisonOutcome, Mark
 from omni_bench.compare.stats.looks import ONE_LOOK
 from omni_bench.compare.stats.verdicts import StudyPlan, Verdict
 from omni_bench.errors import ComparabilityError
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.records.invalid_reason import Code, invalid
 
 
@@ -61,6 +62,79 @@ def test_requests_that_begin_to_stall_are_a_regression(make):
     assert (cell.before, cell.after) == (0.0, 1 / 7) and cell.change == pytest.approx(1 / 7)
     assert "stalling requests +14.3 points" in headline(comparison)
     assert "0.00 % → 14.29 %" in render_comparison(comparison)
+
+
+def with_figures(runs, name, value):
+    """``runs``, in each of which a figure is ``value(number of the run, level, figure)``."""
+    headline_of = METRICS[name].headline
+    return [
+        replace(
+            run,
+            levels=tuple(
+                replace(
+                    level,
+                    metrics={
+                        **level.metrics,
+                        name: {
+                            **level.metrics[name],
+                            headline_of: value(number, level.concurrency, level.value(name)),
+                        },
+                    },
+                )
+                for level in run.levels
+            ),
+        )
+        for number, run in enumerate(runs, start=1)
+    ]
+
+
+def test_requests_that_stall_in_one_pair_alone_make_it_the_outlier(make):
+    """Their share is 0 in all others, of which it is no multiple."""
+    after = with_figures(make.arm("after", 5, start=3), "stalled", lambda run, level, _: 0.4 * (run == 3))
+    comparison = compare_runs(make.arm("before", 5), after)
+    assert comparison.outcome is ComparisonOutcome.INCONCLUSIVE
+    assert "pair 3 is an outlier: stalling requests +40.0 points" in headline(comparison)
+
+
+def test_what_makes_a_comparison_inconclusive_is_named_where_it_has_no_figure(make):
+    """Too few requests for the fit that takes the place of RTF where the audio is longer."""
+    arms = make.arm("before", 5, requests=6), make.arm("after", 5, requests=6, longer=1.3, start=3)
+    comparison = compare_runs(*arms)
+    assert comparison.outcome is ComparisonOutcome.INCONCLUSIVE
+    assert headline(comparison).startswith("cannot tell, as not every run has it: E2EL slope, E2EL intercept; no regr")
+    nothing = [
+        [replace(run, levels=tuple(replace(one, metrics={}) for one in run.levels)) for run in arm] for arm in arms
+    ]
+    comparison = compare_runs(*nothing)
+    assert comparison.outcome is ComparisonOutcome.NO_CLAIM
+    assert headline(comparison).startswith("no run has a figure that is judged: TTFP, E2EL slope")
+
+
+@pytest.mark.parametrize(
+    ("better", "outcome"), [(0.8, ComparisonOutcome.NO_REGRESSION), (0.6, ComparisonOutcome.IMPROVEMENT)]
+)
+def test_a_level_that_is_worse_is_said_where_the_mean_over_levels_hides_it(better, outcome, make):
+    def value(_, level, figure):
+        return figure * (1.2 if level == 4 else better)
+
+    after = with_figures(make.arm("after", 5, start=3), "ttfp_ms", value)
+    comparison = compare_runs(make.arm("before", 5), with_figures(after, "ttfp_tail_ms", value))
+    assert comparison.outcome is outcome
+    assert "At c = 4 alone it is worse: TTFP +19.8 %, TTFP tail +19.8 %." in remarks(comparison)
+    same = compare_runs(make.arm("before", 5), make.arm("same", 5, start=3))
+    assert not any("alone" in one for one in remarks(same))
+
+
+@pytest.mark.parametrize("name", ["ttfp_ms", "audio_per_s", "ttfp_tail_ms"])
+def test_a_figure_that_no_server_has_is_no_bug_of_ours(name, make):
+    """A damaged run.json: it fits the schema."""
+    arms = make.arm("b", 2, levels=(1,)), make.arm("a", 2, levels=(1,), start=3)
+    for extreme in (1e300, 1e-300, 5e-324, 0.0, None):
+        after = with_figures(arms[1], name, lambda run, level, own, value=extreme: value if run == 1 else own)
+        before = with_figures(arms[0], name, lambda run, level, own: own if run == 1 else 1e300)
+        for both in ((before, after), (after, before)):
+            comparison = compare_runs(*both)
+            assert json.dumps(to_document(comparison), allow_nan=False) and render_comparison(comparison)
 
 
 def test_too_few_requests_for_a_tail_are_said_and_decide_nothing(make):
