@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from omni_bench.compare.stats.drift import MIN_MAGNITUDE, MIN_SEGMENT, ChangePoint, change_points
 from omni_bench.compare.stats.nightly import MIN_NIGHTS, Prediction, prediction, without_alarmed
+from omni_bench.compare.stats.pairs import as_change, as_ratio
 from omni_bench.compare.stats.verdicts import worse_sign
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.known import KnownChanges
@@ -106,7 +107,7 @@ class _Judge:
         position, start = self.known.position(tonight), self.known.position(self.series.nights[self.start])
         spread = self.prediction.spread()
         known = self.known.of_night(self.metric, self.load, position, start, change, spread)
-        if known is not None:
+        if known is not None and not self._mended(known):
             text = f"{self._said(change)}, the change alarmed before (since {self._onset_date(known)})"
             found = replace(self._result(Status.KNOWN, text), onset=self._onset(self._index_of(known), is_new=False))
             return self._joined(found, acute=True)
@@ -129,19 +130,24 @@ class _Judge:
                 return f"{self._said(point.change)} since {since}, alarmed before", point.index
         for alarm in reversed(self.known.own(self.metric, self.load)):
             index = self._index_of(alarm)
-            if self._still_worse(index, None) and not self._mended(index, alarm):
+            if self._still_worse(index, None) and not self._mended(alarm):
                 return f"{self._said(alarm.change)} since {self._onset_date(alarm)}, alarmed before", index
         return None
 
-    def _mended(self, index: int, alarm: HistoryAlarm) -> bool:
-        """Whether tonight and the night before are nearer to the nights before the alarm than to it.
+    def _mended(self, alarm: HistoryAlarm) -> bool:
+        """Whether any two nights in a row since were nearer to the nights before the alarm than to it.
 
-        A change point, which says the same, needs more nights.
+        A change point, which says the same, needs more nights. An alarm of another metric or load is not known to be.
         """
-        if self.prediction is None or index - MIN_SEGMENT <= self.start or index >= len(self.series.logs) - 2:
+        index = self._index_of(alarm)
+        if self.prediction is None or index is None or index - MIN_SEGMENT <= self.start:
             return False
-        changes = (self.prediction.change(log) for log in self.series.logs[-2:])
-        return all(2 * self.sign * change < self.sign * alarm.change for change in changes)
+        if (alarm.metric, alarm.load) != (self.metric, self.load):
+            return False
+        changes = (self.prediction.change(log) for log in self.series.logs[index + 1 :])
+        return any(
+            all(2 * self.sign * change < self.sign * alarm.change for change in two) for two in pairwise(changes)
+        )
 
     def _still_worse(self, index: int, point: ChangePoint | None) -> bool:
         """Whether the newest level is worse by 3 % than the one before the change at ``index``."""
@@ -153,7 +159,7 @@ class _Judge:
         if not newest or index == begin:
             return False
         step = statistics.fmean(newest) - statistics.fmean(self.series.logs[begin:index])
-        return self.sign * step > 0 and math.expm1(abs(step)) >= MIN_MAGNITUDE
+        return self.sign * step > 0 and as_change(abs(step)) >= MIN_MAGNITUDE
 
     def _joined(self, found: SeriesResult, *, acute: bool = False) -> SeriesResult:
         """A known change; if it was alarmed by another metric or load, this one joins that alarm."""
@@ -178,7 +184,7 @@ class _Judge:
             load=self.load,
             status=status,
             reason=reason,
-            value=self.series.values[-1] if as_measured else self.log if self.series.points else math.exp(self.log),
+            value=self.series.values[-1] if as_measured else self.log if self.series.points else as_ratio(self.log),
             expected=None if self.prediction is None else _expected(self.prediction, self.series, as_measured),
             change=self.series.change(self.log - statistics.fmean(self.past)) if self.past else None,
             against_baseline=None if normal is None or not as_measured else self.series.change(self.log - normal),
@@ -214,6 +220,6 @@ class _Judge:
 
 def _expected(found: Prediction, series: MetricSeries, as_measured: bool) -> Expected | None:
     logs = (found.mean, found.low, found.high)
-    against_pinned = logs if series.points else tuple(map(math.exp, logs))  # a difference of shares, else a ratio
+    against_pinned = logs if series.points else tuple(map(as_ratio, logs))  # a difference of shares, else a ratio
     values = values_of(series, logs) if as_measured else against_pinned
     return None if values is None else Expected(found.nights, *values)

@@ -205,6 +205,15 @@ def test_one_change_is_alarmed_once_and_stays_known(past):
     assert set(statuses(later[-1]).values()) == {Status.KNOWN} and "alarmed before" in reasons(later[-1])
 
 
+def test_a_night_with_a_figure_that_no_server_has_is_judged_by():
+    """A damaged run.json: it fits the schema."""
+    strange = [made.night(number, ttfp_ms=value) for number, value in ((1, 1e300), (2, 1e-300))]
+    with made.history_of([*strange, *made.nights(11, start=3)]) as history:
+        result = gate_night(history, made.night(14))
+    ttfp = next(one for one in result.series if one.metric == "ttfp_ms")
+    assert ttfp.expected.nights == 13 and ttfp.expected.high > 1e300
+
+
 def test_a_second_loss_is_alarmed_again(past):
     for number, slower in ((13, 1.1), (30, 1.25)):
         for before in range(number - 13 if number > 13 else 0):
@@ -223,6 +232,16 @@ def test_what_was_alarmed_is_not_expected_of_later_nights_and_what_was_mended_is
     assert set(statuses(result).values()) == {Status.PASS} and not result.open_changes, "mended, twice"
     again = made.night(17, role=Role.RERUN, hour=1, slower=1.45)
     assert gate_night(past, made.night(17, slower=1.45), rerun=again).outcome is GateOutcome.REGRESSION
+
+
+def test_a_change_that_was_mended_and_comes_back_is_alarmed_again(past):
+    """It was taken for the first one, and never alarmed."""
+    for number in range(13, 40):
+        slow = {"slower": 1.1} if number < 19 or number >= 25 else {}
+        tonight, again = made.night(number, **slow), made.night(number, role=Role.RERUN, hour=1, **slow)
+        result = gate_night(past, tonight, run_again=lambda again=again: again)
+        assert (result.outcome is GateOutcome.REGRESSION) == (number in (13, 25)), number
+    assert result.open_changes
 
 
 def test_the_noise_of_a_night_that_takes_twice_as_long_is_no_second_loss(past):
