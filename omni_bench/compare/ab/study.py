@@ -183,8 +183,8 @@ class Study:
             else:
                 self._put_aside(replace(record, state=RunState.INTERRUPTED))
         was_asked_for = self.state.extended_from[-1:] == (len(good_pairs(self.state.records)),)
-        if self.state.records and not was_asked_for:
-            number = len(self.state.records) + 1
+        number = len(self.state.records) + 1
+        if self.state.records and not was_asked_for and self.state.resumed[-1:] != (number,):
             self._write(replace(self.state, resumed=(*self.state.resumed, number)))
 
     def _run(self, step: Step, wanted: int) -> None:

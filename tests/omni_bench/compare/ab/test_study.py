@@ -189,6 +189,21 @@ def test_a_kill_while_the_folder_is_put_aside(study, fake_runner, monkeypatch):
     assert again.go().ending == Ending("IMPROVEMENT", 0)
 
 
+def test_a_study_that_is_resumed_twice_before_the_same_run_says_so_once(study, fake_runner, monkeypatch):
+    runner = fake_runner(ends={2: KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        study(runner)[0].go()
+    again, _ = study(runner)
+    with monkeypatch.context() as patched:
+        patched.setattr(again, "_run", lambda step, wanted: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            again.go()
+    assert again.state.resumed == (3,)
+    last, _ = study(runner)
+    last.go()
+    assert last.state.resumed == (3,)
+
+
 def test_ctrl_c_is_gone_on_with(study, fake_runner):
     runner = fake_runner(slower=(1.2, 1.0), ends={4: KeyboardInterrupt("2 finished requests"), 5: KeyboardInterrupt()})
     for _ in range(2):
