@@ -12,6 +12,7 @@ from enum import StrEnum
 from omni_bench.compare.ab.order import ARMS
 from omni_bench.compare.stats.verdicts import FULL_PAIRS, StudyPlan
 from omni_bench.errors import ConfigError, alternatives, choice
+from omni_bench.foreign_text import shorten
 from omni_bench.run.config import explain
 from omni_bench.run.config.compose import group_options
 
@@ -171,6 +172,7 @@ def quoted(text: str) -> str:
 
 
 def _whole(key: str, text: str, least: int, most: int, more: str = "") -> int:
-    if not text.isdecimal() or not text.isascii() or not least <= int(text) <= most:
-        raise ConfigError(f"{key}={text}: a whole number, {least} to {most}{more}")
-    return int(text)
+    whole = re.fullmatch(r"0*(\d{1,12})", text, re.ASCII)
+    if whole is None or not least <= int(whole[1]) <= most:
+        raise ConfigError(f"{key}={shorten(text, 80)}: a whole number, {least} to {most}{more}")
+    return int(whole[1])

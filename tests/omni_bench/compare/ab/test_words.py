@@ -90,6 +90,7 @@ def test_plans(words, plan):
         (["before=reference", "pairs"], "'pairs': not KEY=VALUE"),
         (["before=reference", "pairs=0"], "pairs=0: a whole number, 1 to 100"),
         (["before=reference", "pairs=five"], "pairs=five"),
+        (["before=reference", "pairs=" + "9" * 4301], r"pairs=9{77}\.\.\.: a whole number, 1 to 100"),
         (["before=reference", "pairs=5", "extend=5"], "more than pairs=5, or off"),
         (["before=reference", "extend=0"], "extend=0: more than pairs=5, or off"),
         (["before=reference", "extend=no"], "extend=no: a whole number, 0 to 100, or off"),
