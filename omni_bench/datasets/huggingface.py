@@ -62,7 +62,7 @@ def read_huggingface(config: DatasetConfig, audio_cache: Path | None = None) -> 
 
 def _open(hf_id: str, split: str) -> tuple[Dataset, tuple[Path, ...]]:
     """The table, and the folders inside which recordings that it names by path may lie."""
-    path = Path(hf_id).expanduser()
+    path = Path(os.path.expanduser(hf_id))
     is_local = os.path.exists(path)  # unlike Path.exists, False for a name that no file can have
     try:
         if is_local:

@@ -12,6 +12,7 @@ recording there.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def read_seed_tts(root: str | Path, locale: str, *, design: bool = False) -> Pro
     looked at. Raises DatasetError if the folder or file is missing, too large, or has bad rows; all bad
     rows are found before it is raised.
     """
-    root = Path(root).expanduser()
+    root = Path(os.path.expanduser(root))
     meta = root if root.is_file() else _list_of(root, locale)
     folder = meta.parent
     try:

@@ -55,11 +55,11 @@ class RunFrames(_Frames):
 
         None if it was not kept, or if what stands there is no path within its run's folder.
         """
-        if not isinstance(row.audio, str):
+        try:
+            path = RunFolder(self.folders[row.run]).recording(row.audio if isinstance(row.audio, str) else None)
+        except StoreError:
             return None
-        folder = self.folders[row.run].resolve()
-        path = (folder / row.audio).resolve()
-        return path if path.is_relative_to(folder) and path.is_file() else None
+        return path if path is not None and path.is_file() else None
 
 
 @dataclass(frozen=True, repr=False)

@@ -68,7 +68,10 @@ def log_study(path: Path, uri: str) -> tuple[str, bool]:
 
 @contextmanager
 def _client(uri: str) -> Iterator[Any]:
-    password = urlsplit(uri).password
+    try:
+        password = urlsplit(uri).password
+    except ValueError:  # its words may repeat a password
+        raise ConfigError("--mlflow: that is no address, such as http://HOST:5000") from None
     if password and uri.startswith("http"):
         raise ConfigError(
             "--mlflow: a password does not belong into an address; set MLFLOW_TRACKING_USERNAME and "

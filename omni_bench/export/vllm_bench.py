@@ -54,7 +54,7 @@ def write_results(folder: RunFolder, out: Path) -> tuple[list[Path], list[Level]
 
 def result_of(run: Mapping[str, Any], level: Mapping[str, Any], measured: LevelResult | None) -> dict[str, Any]:
     """One valid level of a run.json as their result. ``measured``: None without per-request data."""
-    client, load = run["provenance"]["config"].get("client", {}), run["provenance"]["config"].get("load", {})
+    client, load = (run["provenance"]["config"].get(group) or {} for group in ("client", "load"))
     name, backend = level_of(level), BACKENDS.get(client.get("kind"))
     open_loop = isinstance(name, Rate)
     poisson = open_loop and load.get("arrival") == "poisson"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from omni_bench.records.profile import Stage, Trace
@@ -18,6 +19,7 @@ STEP, HOST_GAPS = "step", "host gaps"
 _RUNTIME, _DEVICE = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 _LAUNCH = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch")
 _SYNC = "Synchronize"
+MOST_US = 1e18  # a clock of the year 33658
 _TO_HOST = "Memcpy DtoH"
 PRODUCTS = ("few_rows_kernel", "linear_kernel")
 ATTENTION = {"frame_attention_kernel": "predictor", "slot_attention_kernel": "talker"}
@@ -42,8 +44,8 @@ def step_groups(names: Sequence[str]) -> list[str]:
         elif since_attention is None:
             # in front of the first layer, or behind the last
             groups.append("talker head" if following == "draw_first_kernel" else "predictor input")
-        else:
-            groups.append(f"{stage} {AFTER_ATTENTION[since_attention]}")
+        else:  # of another version of the server there may be more of them
+            groups.append(f"{stage} {next(iter(AFTER_ATTENTION[since_attention:]), 'other')}")
             since_attention += 1
     return groups
 
@@ -153,8 +155,10 @@ def _device_work(device: Sequence[Event], stage_of: Mapping[Any, str], rest: str
 
 
 def _is_timed(event: Event) -> bool:
-    numbers = all(isinstance(event.get(key), (int, float)) for key in ("ts", "dur"))
-    return event.get("ph") == "X" and numbers and isinstance(event.get("name"), str)
+    """Whether it is a range of time as it should be: with numbers that can be added up, of a thread that has a name."""
+    numbers = all(isinstance(event.get(key), (int, float)) and 0 <= event[key] < MOST_US for key in ("ts", "dur"))
+    named = all(isinstance(event.get(key), (int, str, NoneType)) for key in ("pid", "tid"))
+    return event.get("ph") == "X" and numbers and named and isinstance(event.get("name"), str)
 
 
 def _interval(event: Event) -> tuple[float, float]:
@@ -166,9 +170,10 @@ def _stage(span: Event) -> str:
     return HOST_GAPS if name == STEP else name  # what is in a step and in no stage of it
 
 
-def _correlation(event: Event) -> Any:
+def _correlation(event: Event) -> int | str | None:
     arguments = event.get("args")
-    return arguments.get("correlation") if isinstance(arguments, Mapping) else None
+    found = arguments.get("correlation") if isinstance(arguments, Mapping) else None
+    return found if isinstance(found, (int, str)) else None
 
 
 def _thread_of_steps(spans: Sequence[Event]) -> tuple[Any, Any]:

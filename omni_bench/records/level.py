@@ -97,7 +97,7 @@ def level_value(level: Level) -> float:
     return level.hz if isinstance(level, Rate) else level
 
 
-def is_open_loop(levels: Iterable[Level]) -> bool:
+def is_open_loop(levels: Iterable[Level | None]) -> bool:
     """Whether the levels are rates. A run has levels of one kind."""
     return any(isinstance(level, Rate) for level in levels)
 

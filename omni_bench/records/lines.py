@@ -77,11 +77,49 @@ class UtteranceLine(Line):
     voice_outlier: NotRequired[bool | None]
 
 
+class HitLine(Line):
+    """A line of cross_talk.jsonl."""
+
+    victim: str
+    source: str
+    kind: str
+    relation: str
+    also: list[str]
+    position: str
+    heard: str
+    words: str
+    score: float
+
+
+class NeighbourLine(TypedDict):
+    """A request that was in flight with another."""
+
+    request_id: str
+    prompt_id: str
+
+
+class ComparisonLine(Line):
+    """A line of parity.jsonl."""
+
+    request_id: str
+    solo_id: str
+    repeat: bool
+    equal: bool | None
+    at_s: float | None
+    neighbours: list[NeighbourLine]
+    heard: str | None
+    heard_alone: str | None
+    wer_between: float | None
+    worse: bool | None
+
+
 _SHAPES: Mapping[str, type] = {
     "requests.jsonl": RequestLine,
     "solo.jsonl": RequestLine,
     "warmup.jsonl": RequestLine,
     "utterances.jsonl": UtteranceLine,
+    "cross_talk.jsonl": HitLine,
+    "parity.jsonl": ComparisonLine,
 }
 
 

@@ -249,7 +249,10 @@ class RunFolder:
             return lines
 
     def recording(self, relative: str | None) -> Path | None:
-        """Where the recording that a line names is, None if it names none. Raises StoreError for one outside."""
+        """Where the recording that a line names is, None if it names none.
+
+        Raises StoreError for one outside, and for what can be no path.
+        """
         if relative is None:
             return None
         root = self.path.resolve()
@@ -257,6 +260,8 @@ class RunFolder:
             path = (root / relative).resolve()
         except RuntimeError:
             raise StoreError(f"its recording {relative!r} is a link to itself") from None
+        except ValueError:
+            raise StoreError(f"its recording {relative!r} is no path") from None
         if not path.is_relative_to(root):
             raise StoreError(f"its recording {relative!r} is outside the run folder")
         return path

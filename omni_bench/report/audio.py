@@ -69,4 +69,4 @@ def audio_section(run: Mapping[str, Any]) -> str | None:
         "reference recordings agree on one; n/a if they do not."
     )
     lines = [f"> {escape_markdown(line[0].upper() + line[1:])}." for line in not_held_lines(run)]
-    return "\n\n".join([markdown_table((level_header(run), *headers), rows), *lines, note])
+    return "\n\n".join([markdown_table((level_header(run["levels"]), *headers), rows), *lines, note])

@@ -10,7 +10,7 @@ from omni_bench.errors import shorten
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_of, level_text
 from omni_bench.report.format import NA, count, fixed, probability
-from omni_bench.report.table import markdown_table
+from omni_bench.report.table import level_header, markdown_table
 from omni_bench.report.utterances import audio_link
 
 HITS_SHOWN = 20
@@ -59,7 +59,7 @@ def source_name(hit: Mapping[str, Any]) -> str:
 
 
 def _level_table(run: Mapping[str, Any]) -> str:
-    headers = ("c", "hits", "expected by chance", "chance", "pairs", "null pairs", "null hits")
+    headers = (level_header(run["levels"]), "hits", "expected by chance", "chance", "pairs", "null pairs", "null hits")
     rows = []
     for level in run["levels"]:
         found = level.get("cross_talk") or {}
@@ -76,7 +76,7 @@ def _level_table(run: Mapping[str, Any]) -> str:
 
 
 def _hit_table(hits: Sequence[Mapping[str, Any]]) -> str:
-    headers = ("c", "output of", "speaks words of", "where", "heard", "their text", "letters", "audio")
+    headers = (level_header(hits), "output of", "speaks words of", "where", "heard", "their text", "letters", "audio")
     rows = [
         [
             level_text(hit, NA),

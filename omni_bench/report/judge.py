@@ -8,7 +8,7 @@ from typing import Any
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import level_of, level_text, short_title
 from omni_bench.report.format import NA, count, fixed, percent
-from omni_bench.report.table import by_characters, error_rate, markdown_table
+from omni_bench.report.table import by_characters, error_rate, level_header, markdown_table
 from omni_bench.report.utterances import audio_link
 
 SHOWN_OUTLIERS = 20
@@ -72,7 +72,8 @@ def voices_section(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any
             ]
             for record in strange[:SHOWN_OUTLIERS]
         ]
-        headers = ("c", "request", "speaker: onset", "speaker: whole", "speaker: onset to rest", "audio")
+        cosines = (f"speaker: {one}" for one in ("onset", "whole", "onset to rest"))
+        headers = (level_header(strange), "request", *cosines, "audio")
         parts.append(markdown_table(headers, rows, left=(1, 5)))
     return "\n\n".join(parts)
 

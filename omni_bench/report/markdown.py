@@ -334,7 +334,7 @@ def _versions(run: Mapping[str, Any]) -> str:
 def _pinned(run: Mapping[str, Any]) -> str:
     """How many cores the server had for itself; nothing where there were too few."""
     provenance = run["provenance"]
-    cores = provenance["config"].get("target", {}).get("cores")
+    cores = (provenance["config"].get("target") or {}).get("cores")
     usable = provenance["hardware"]["cpu_cores"] or 0
     return f" ({cores} for the server, {usable - cores} for the client)" if cores and cores < usable else ""
 

@@ -8,7 +8,7 @@ from typing import Any
 from omni_bench.foreign_text import escape_markdown
 from omni_bench.records.level import Level, level_of, level_or_none, level_text
 from omni_bench.report.format import NA, count, fixed, number, p_text, percent
-from omni_bench.report.table import error_rate, markdown_table, parity_cell
+from omni_bench.report.table import error_rate, level_header, markdown_table, parity_cell
 
 MISMATCHES = 10
 NEIGHBOURS = 6
@@ -24,7 +24,7 @@ def parity_section(run: Mapping[str, Any], comparisons: Sequence[Mapping[str, An
     parts = [
         "The first requests of each level, sent once more alone after the levels, one after another, with the same "
         "body and seed.",
-        _level_table(levels),
+        _level_table(levels, level_header(run["levels"])),
         _repeatability(any_level),
         _words(levels),
         _mismatch_table(dict(levels), comparisons, error_rate(run)),
@@ -46,8 +46,8 @@ def place_of(first: Mapping[str, Any]) -> str:
     return f"{fixed(first.get('at_s'), 2)} s ({', '.join(parts)})"
 
 
-def _level_table(levels: Sequence[tuple[Level, Mapping[str, Any]]]) -> str:
-    headers = ("c", "compared by", "equal", "bit for bit", "first difference", "in flight then", "McNemar")
+def _level_table(levels: Sequence[tuple[Level, Mapping[str, Any]]], header: str) -> str:
+    headers = (header, "compared by", "equal", "bit for bit", "first difference", "in flight then", "McNemar")
     rows = []
     for concurrency, parity in levels:
         first = parity["first"]
@@ -104,7 +104,8 @@ def _mismatch_table(
     ]
     if not found:
         return None
-    headers = ("c", "request", "against", "parts at", "in flight then", f"{rate} between", "heard in company")
+    headers = (level_header(found), "request", "against", "parts at", "in flight then")
+    headers += (f"{rate} between", "heard in company")
     rows = [
         [
             level_text(record, NA),

@@ -34,7 +34,11 @@ def profile_section(profile: RunProfile | None) -> str | None:
             for stage in trace.stages
         ]
         headers = ("stage", "calls", "host (ms)", "of the wall", "GPU (ms)", "launches", "host syncs", "copies to host")
-        idle = f", of which the GPU stood idle {number(per(trace.device_idle_ms))}" if trace.device_idle_ms else ""
+        idle = (
+            f", of which the GPU stood idle {number(per(trace.device_idle_ms))}"
+            if trace.device_idle_ms is not None
+            else ""
+        )
         parts.append(
             f"{markdown_table(headers, rows, left=(0,))}\n\nAll figures a {unit}: {number(per(trace.wall_ms))} ms of "
             f"wall{idle}. [{escape_markdown(trace.file)}]({trace.file}) opens in Perfetto."

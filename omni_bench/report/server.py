@@ -48,7 +48,9 @@ def accounts_section(run: Mapping[str, Any]) -> str | None:
         rows.append([level_text(one, NA), name, code_span(one["series"]), *cells, difference])
     if not rows:
         return None
-    table = markdown_table((level_header(run), "figure", "the server's", "server", "ours", "ours − server's"), rows)
+    table = markdown_table(
+        (level_header(run["levels"]), "figure", "the server's", "server", "ours", "ours − server's"), rows
+    )
     notes = [f"**{line}**" for line in account_lines(run)]
     notes.append(
         "Means (and how many requests they are of) over each level, warm-up included: the sum over the count of the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: 
 def columns(run: Run) -> list[Column]:
     """The columns of the level table of a run: the level, the metrics shown for it, and whether it is valid."""
     return [
-        Column(level_header(run), lambda level: str(level_of(level))),
+        Column(level_header(run["levels"]), lambda level: str(level_of(level))),
         Column("ok", lambda level: f"{count(valid_requests(level))}/{level['requests']}"),
         *(Column(_header(metric), _cell(metric), metric.narrow) for metric in shown_metrics(run)),
         Column("valid", lambda level: "yes" if level["valid"] else "**no**"),
@@ -73,7 +73,7 @@ def _is_shown(metric: Metric, run: Run) -> bool:
         case Shown.ALWAYS:
             return True
         case Shown.OPEN_LOOP:
-            return _is_open(run)
+            return is_open_loop(map(level_of, run["levels"]))
         case Shown.TEXT_ALONE:
             return not has_audio(run)
         case Shown.WORDS:
@@ -110,19 +110,15 @@ def level_headers(run: Run) -> tuple[str, ...]:
     return tuple(column.header for column in columns(run))
 
 
-def level_header(run: Run) -> str:
-    """What stands above the levels of a run: "c", or "rate" in an open loop."""
-    return "rate" if _is_open(run) else "c"
+def level_header(records: Iterable[Mapping[str, Any]]) -> str:
+    """What stands above the levels of a run, or those of its lines: "c", or "rate" in an open loop."""
+    return "rate" if is_open_loop(map(level_or_none, records)) else "c"
 
 
 def level_rows(run: Run) -> list[list[str]]:
     """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
     shown = columns(run)
     return [[column.cell(level) for column in shown] for level in run["levels"]]
-
-
-def _is_open(run: Run) -> bool:
-    return is_open_loop(map(level_of, run["levels"]))
 
 
 def by_characters(run: Mapping[str, Any]) -> bool:
@@ -180,7 +176,7 @@ def valid_requests(level: Mapping[str, Any]) -> int | None:
 
 def percentile_table(run: Mapping[str, Any]) -> str:
     """Every metric that has a value, with all its figures: one row a level and metric."""
-    headers = (level_header(run), "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
+    headers = (level_header(run["levels"]), "metric", "unit", "n", "mean", "std", "p50", "p90", "p95", "p99")
     rows = [
         [
             str(level_of(level)),
@@ -198,7 +194,7 @@ def percentile_table(run: Mapping[str, Any]) -> str:
 
 def fit_table(run: Mapping[str, Any]) -> str:
     """The line through E2EL over audio length of each level, with the mean audio length."""
-    headers = (level_header(run), "intercept (ms)", "slope (s/s)", "mean audio (s)")
+    headers = (level_header(run["levels"]), "intercept (ms)", "slope (s/s)", "mean audio (s)")
     rows = [
         [
             str(level_of(level)),
@@ -214,7 +210,7 @@ def fit_table(run: Mapping[str, Any]) -> str:
 def lag_table(run: Mapping[str, Any]) -> str:
     """How late the client's event loop ran in each level; of several, the latest."""
     headers = (
-        level_header(run), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
+        level_header(run["levels"]), "lag p50 (ms)", "lag p99 (ms)", "lag max (ms)", "budget p99 (ms)", "samples",
         "waited for a CPU (s)", "lag p99 without (ms)", "first bytes p50 (ms)", "p90 (ms)", "load processes",
         "TTFP bias p50 (ms)", "p99 (ms)", "clock error (ms)",
     )  # fmt: skip
@@ -251,7 +247,7 @@ def accuracy_table(run: Mapping[str, Any]) -> str:
     characters = by_characters(run)
     corpus = ("characters", "edits", "CER") if characters else ("words", "edits", "WER", "CER")
     each = ("CER mean", "CER median") if characters else ("WER mean", "WER median")
-    headers = (level_header(run), "utterances", *corpus, *each, "above 50 %", "forced", "not compared")
+    headers = (level_header(run["levels"]), "utterances", *corpus, *each, "above 50 %", "forced", "not compared")
     names = (() if characters else ("wer",)) + ("cer", "wer_mean", "wer_median")
     rows = []
     for level in run["levels"]:

@@ -12,7 +12,7 @@ from omni_bench.foreign_text import MAX_LINE_CHARS, escape_markdown
 from omni_bench.records.convert import structure
 from omni_bench.records.level import level_text
 from omni_bench.report.format import NA, percent
-from omni_bench.report.table import markdown_table
+from omni_bench.report.table import level_header, markdown_table
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
 
@@ -40,7 +40,8 @@ def utterance_table(
     ``sources``: request id -> whose words were heard in its output (cross-talk); a column more if there are any.
     ``rate``: what the error rate is called, CER where the words are characters.
     """
-    headers = ("c", "request", rate, "S / D / I", "what was heard", *(("words of",) if sources else ()), "audio")
+    whose = ("words of",) if sources else ()
+    headers = (level_header(records), "request", rate, "S / D / I", "what was heard", *whose, "audio")
     rows = []
     for record in records[:limit]:
         score = score_of(record)
@@ -95,7 +96,7 @@ def is_rejected(record: Mapping[str, Any]) -> bool:
 
 def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
     """The first ``limit`` records as a markdown table: why each was rejected, and the recording if there is one."""
-    headers = ("c", "request", "prompt", "why", "audio")
+    headers = (level_header(records), "request", "prompt", "why", "audio")
     rows = []
     for record in records[:limit]:
         error = record.get("error")

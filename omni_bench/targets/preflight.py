@@ -140,7 +140,7 @@ def model_problem(model: str, env: Mapping[str, str]) -> str | None:
     A model is a folder with a config.json, or a hub id with a snapshot in the cache that holds one. Whether all the
     weights are there too only the server knows.
     """
-    folder = Path(model).expanduser()
+    folder = Path(os.path.expanduser(model))
     if folder.is_dir():
         return None if (folder / CONFIG_FILE).is_file() else f"the folder has no {CONFIG_FILE}, so that it is no model"
     if model.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(model):
@@ -160,7 +160,7 @@ def hub_cache(env: Mapping[str, str]) -> Path:
     home = Path(env.get("HOME") or Path.home())
     candidates = (env.get("HF_HUB_CACHE"), env.get("HUGGINGFACE_HUB_CACHE"))
     if (given := next(filter(None, candidates), None)) is not None:
-        return Path(given).expanduser()
+        return Path(os.path.expanduser(given))
     if env.get("HF_HOME"):
-        return Path(env["HF_HOME"]).expanduser() / "hub"
+        return Path(os.path.expanduser(env["HF_HOME"])) / "hub"
     return Path(env.get("XDG_CACHE_HOME") or home / ".cache") / "huggingface" / "hub"

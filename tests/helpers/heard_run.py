@@ -68,6 +68,7 @@ def make_heard_run(path: Path, *, judge: bool = True, audio: bool = True, wrong:
             "first_sample": 6000,
             "heard": HOSTILE,
             "wer_between": 1.0,
+            "worse": None,
         }
         pair |= {"heard_alone": HOSTILE, "neighbours": [{"request_id": SOURCE, "prompt_id": "p"}]}
         folder.write_lines(folder.parity_jsonl, [pair])

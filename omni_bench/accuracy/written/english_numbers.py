@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from num2words import num2words
 
@@ -54,8 +54,7 @@ def number(written: str, *, grouped: bool = False) -> Place:
 
 def version(written: str) -> Place:
     """3.14.1, or an address: numbers with "point" or "dot" between them."""
-    parts = [cardinal(int(part)) if len(part) <= _LONGEST_QUANTITY else _spelled(part) for part in written.split(".")]
-    digits = [_spelled(part) for part in written.split(".")]
+    parts, digits = ([said(part) for part in written.split(".")] for said in (_quantity, _spelled))
     return place(*(word.join(one) for one in (parts, digits) for word in (" point ", " dot ", " ")))
 
 
@@ -227,7 +226,7 @@ def _whole(digits: str, *, grouped: bool = False) -> Iterator[str]:
 
 def _decimal(whole: str, rest: str) -> Iterator[str]:
     """3.14: three point one four; 2.5: two and a half."""
-    named = [cardinal(int(whole)), *(("", "oh") if not int(whole) else ())] if whole else ["zero", ""]
+    named = [_quantity(whole), *(("", "oh") if not whole.strip("0") else ())] if whole else ["zero", ""]
     for name in named:
         for zero in ("zero", "oh", "o"):
             yield f"{name} point {_spelled(rest, zero)}"
@@ -237,6 +236,10 @@ def _decimal(whole: str, rest: str) -> Iterator[str]:
             if rest == ending:
                 bare = part.removeprefix("a ")
                 yield from (part, f"{bare} a", bare) if name in ("", "zero") else (f"{name} and {part}",)
+
+
+def _quantity(digits: str) -> str:
+    return cardinal(int(digits)) if len(digits) <= _LONGEST_QUANTITY else _spelled(digits)
 
 
 def _one_by_one(digits: str) -> Iterator[str]:
@@ -263,11 +266,7 @@ def _plural(word: str) -> str:
 
 
 def _plain(said: str) -> str:
-    return " ".join(_without_and(said.replace("-", " ").replace(",", " ").split()))
-
-
-def _without_and(words: Iterable[str]) -> Iterator[str]:
-    return (word for word in words if word != "and")
+    return " ".join(word for word in said.replace("-", " ").replace(",", " ").split() if word != "and")
 
 
 ORDINAL_READINGS: dict[Place, Place] = {

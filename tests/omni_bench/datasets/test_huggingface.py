@@ -182,8 +182,9 @@ def test_broken_missing_and_empty_files(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match=r"cannot be opened as local data: .*magic bytes"):
         read_huggingface(config_for(tmp_path / "bad.parquet"))
-    with pytest.raises(DatasetError, match="no file or folder"):
-        read_huggingface(config_for(tmp_path / "gone.parquet"))
+    for none in (tmp_path / "gone.parquet", "~nobody-of-that-name/x"):
+        with pytest.raises(DatasetError, match="no file or folder"):
+            read_huggingface(config_for(none))
     with pytest.raises(DatasetError, match=r"not one of \.parquet, \.arrow"):
         read_huggingface(config_for(tmp_path / "x.csv"))
     with pytest.raises(DatasetError, match=r"no \.parquet or \.arrow file"):

@@ -197,8 +197,9 @@ def test_link_inside_the_folder_is_fine(tmp_path):
 
 
 def test_missing_folder_locale_and_rows(tmp_path):
-    with pytest.raises(DatasetError, match="no file or folder"):
-        read_seed_tts(tmp_path / "none", "en")
+    for none in (tmp_path / "none", "~nobody-of-that-name/x"):
+        with pytest.raises(DatasetError, match="no file or folder"):
+            read_seed_tts(none, "en")
     root = make_set(tmp_path, "# nothing\n")
     with pytest.raises(DatasetError, match="has no rows"):
         read_seed_tts(root, "en")

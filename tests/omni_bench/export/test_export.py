@@ -41,6 +41,15 @@ def test_results_of_vllm_bench_are_read_back(make, tmp_path, levels, capsys):
     assert not [key for key, value in found.items() if value is None]
 
 
+def test_a_configuration_without_groups_is_no_fault(make, tmp_path):
+    path = make.folder("run", levels=(1,))
+    run = json.loads((path / "run.json").read_text())
+    run["provenance"]["config"] |= {"client": None, "load": None}
+    (path / "run.json").write_text(json.dumps(run))
+    assert main(["export", str(path), "--vllm-bench", str(tmp_path / "out")]) == 0
+    assert "model_id" not in json.loads((tmp_path / "out" / "c1.json").read_text())
+
+
 def test_an_invalid_level_is_left_out_of_results(make, tmp_path, capsys):
     run = make.folder("run", levels=(2,), failures=1)
     assert main(["export", str(run), "--vllm-bench", str(tmp_path / "out")]) == 2
@@ -55,6 +64,8 @@ def test_what_is_refused(make, tmp_path, capsys):
         ([str(tmp_path / "h.sqlite"), "--mlflow", "x"], "is a history, which --mlflow does not take"),
         ([str(tmp_path / "nope"), "--csv", "x"], "no such file or folder; runs lie in"),
         ([run, "--mlflow", "http://me:secret@127.0.0.1:1"], "MLFLOW_TRACKING_PASSWORD"),
+        ([run, "--mlflow", "http://me:secret@["], "--mlflow: that is no address"),
+        ([run, "--mlflow", "http://me:secret℀@x"], "--mlflow: that is no address"),
     ):
         assert main(["export", *words]) == 2
         said = capsys.readouterr().err

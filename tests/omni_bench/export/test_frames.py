@@ -87,11 +87,12 @@ def test_a_recording_opens_from_anywhere_and_none_outside_of_the_run(make):
     path = make.folder("run", levels=(1,))
     (path / "audio").mkdir()
     (path / "audio" / "a.wav").write_bytes(b"RIFF")
+    (path / "loop").symlink_to("loop")
     frames = omni_bench.load_run(path)
     row = frames.utterances.iloc[0].copy()
     row["audio"] = "audio/a.wav"
     assert frames.recording(row) == (path / "audio" / "a.wav").resolve()
-    for audio in (None, "audio/gone.wav", "../run/../../../etc/passwd", "/etc/passwd"):
+    for audio in (None, "audio/gone.wav", "../run/../../../etc/passwd", "/etc/passwd", "a\0b", "loop/a.wav"):
         row["audio"] = audio
         assert frames.recording(row) is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omni_bench.metrics.trace_stages import HOST_GAPS, trace_of
+from omni_bench.metrics.trace_stages import HOST_GAPS, step_groups, trace_of
 from omni_bench.records.profile import Stage
 
 
@@ -105,3 +105,30 @@ def test_a_trace_in_which_nothing_took_time():
 def test_a_kernel_that_started_early_and_waited_counts_from_the_end_of_the_one_before():
     waiting = [event("b", 4_000, 23_000, "kernel", tid=7, correlation=1) if one["name"] == "b" else one for one in GPU]
     assert by_name(trace_of([*waiting, *HOST], "t.json", "t"))["predictor"].device_ms == 20.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"args": {"correlation": [1]}},
+        {"tid": [1]},
+        {"pid": {"of": "a list"}},
+        {"ts": 10**400},
+        {"dur": -5.0},
+        {"dur": 1e300},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cat", ["cuda_runtime", "kernel", "user_annotation"])
+def test_an_event_that_is_no_range_of_time_is_passed_over(cat, wrong):
+    odd = event("odd", 3_000, 4_000, cat) | wrong
+    trace = trace_of([*HOST, odd], "t.json", "t")
+    assert (trace.wall_ms, trace.steps) == (220.0, 2)
+    assert all(stage.host_ms >= 0 for stage in trace.stages)
+
+
+def test_more_products_than_a_layer_has_are_of_its_stage():
+    names = ["slot_attention_kernel", *["linear_kernel"] * 6]
+    assert step_groups(names)[1:] == [
+        f"talker {one}" for one in ("output", "gate, up", "down", "head", "other", "other")
+    ]

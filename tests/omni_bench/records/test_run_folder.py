@@ -137,6 +137,33 @@ def test_utterances_round_trip_and_absence(folder):
         folder.read_utterances()
 
 
+HIT = {"victim": "a", "source": "b", "kind": "target", "relation": "in flight", "also": [], "position": "whole"}
+HIT |= {"heard": "x", "words": "x", "score": 9.0, "concurrency": 2}
+PAIR = {"request_id": "a", "solo_id": "solo-a", "prompt_id": "p", "concurrency": 2, "repeat": False, "equal": True}
+PAIR |= {"at_s": None, "neighbours": [], "heard": None, "heard_alone": None, "wer_between": None, "worse": None}
+
+
+@pytest.mark.parametrize(("file", "whole"), [("cross_talk.jsonl", HIT), ("parity.jsonl", PAIR)])
+def test_lines_that_a_report_cannot_read_are_refused(folder, file, whole):
+    path = folder.path / file
+    folder.write_lines(path, [whole])
+    assert folder.read_lines(path) == [whole]
+    for name in whole.keys() - {"concurrency", "prompt_id"}:
+        folder.write_lines(path, [whole, {key: value for key, value in whole.items() if key != name}])
+        with pytest.raises(StoreError, match=rf"{file}, line 2: missing required field {name}; remove it"):
+            folder.read_lines(path)
+        folder.write_lines(path, [whole | {name: {"of": "another type"}}])
+        with pytest.raises(StoreError, match=rf"{file}, line 1: {name} is"):
+            folder.read_lines(path)
+
+
+def test_a_recording_that_can_be_no_path_is_refused(folder):
+    (folder.path / "loop").symlink_to("loop")
+    for relative in ("a\0b", "loop/a.wav", "../../elsewhere.wav"):
+        with pytest.raises(StoreError, match="its recording"):
+            folder.recording(relative)
+
+
 def test_a_folder_without_permission_is_one_clear_message(tmp_path, monkeypatch):
     def denied(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

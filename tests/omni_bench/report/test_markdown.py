@@ -53,6 +53,15 @@ def test_parts_of_a_good_run():
     assert report.endswith("\n") and "\n\n\n" not in report
 
 
+def test_groups_of_the_configuration_that_are_null():
+    run = runs.make_run()
+    config = run["provenance"]["config"]
+    run["provenance"]["config"] = dict.fromkeys([*config, "load", "client", "target", "asr", "slo"])
+    assert list(sections(render_report(run, utterances()))) == list(
+        sections(render_report(runs.make_run(), utterances()))
+    )
+
+
 def test_measured_and_warm_up_prompts_are_told_apart():
     assert "60 measured and 16 warm-up of seed\\_tts\\_mini" in head(render_report(runs.make_run()))
     old = runs.make_provenance()

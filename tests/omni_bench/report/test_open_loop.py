@@ -3,6 +3,10 @@
 import pytest
 import run_factory as runs
 
+from omni_bench.accuracy.parity.compare import ParityComparison
+from omni_bench.accuracy.parity.records import comparison_record, parity_record
+from omni_bench.accuracy.parity.verdict import level_parity
+from omni_bench.accuracy.wer import score_utterance
 from omni_bench.metrics.level import summarise_level
 from omni_bench.metrics.request import request_metrics
 from omni_bench.metrics.slo import Slo
@@ -13,7 +17,7 @@ from omni_bench.report.markdown import render_report
 from omni_bench.report.open_loop import answer_line, open_loop_section, rate_search_section, search_lines, slo_line
 from omni_bench.report.plots import draw_plots
 from omni_bench.report.table import level_headers, level_rows
-from omni_bench.run.document import build_level, build_run
+from omni_bench.run.document import build_level, build_run, utterance_record
 
 SEARCH = {
     "ttfp_ms": 80.0,
@@ -121,6 +125,30 @@ def test_the_whole_report_and_console_know_rates(open_run):
     for width in (200, 100):
         table = summary_table(run, width)
         assert {"rate", "goodput"} <= {str(column.header) for column in table.columns}
+
+
+def test_no_table_calls_a_rate_requests_in_flight(open_run):
+    run = open_run((1.0, 5.0))
+    judge = runs.make_provenance()["judge"] | {"speaker_encoder": "resemblyzer 0.1.4"}
+    run["provenance"]["judge"] = judge
+    rate = Rate(5.0)
+    one = ParityComparison("r5-0001", "solo", "p", 1, rate, False, "pcm", False, exact=False, first_sample=9, at_s=0.1)
+    run["levels"][1]["parity"] = parity_record(level_parity([one], rate, deterministic=False))
+    run["levels"][1]["cross_talk"] = {"hits": 1, "pairs": 9, "null_pairs": 9, "null_hits": 0}
+    hit = {"victim": "a", "source": "b", "kind": "target", "relation": "in flight", "also": [], "position": "whole"}
+    hit |= {"heard": "x", "words": "x", "score": 9.0, "rate_hz": 5.0, "concurrency": None}
+    voice = {"voice_onset": 0.1, "voice_whole": 0.2, "voice_onset_rest": 0.3, "voice_outlier": True}
+    score = score_utterance("r5-0001", "one two three", "one two", "en")
+    heard = utterance_record(score, concurrency=rate, prompt_id="p", voice=voice)
+    rejected = {"request_id": "r5-0002", "prompt_id": "p", "rate_hz": 5.0, "concurrency": None, "faults": ["clicks"]}
+    report = render_report(run, [heard], [rejected], (), [comparison_record(one)], [hit])
+    heads = [line.split("|")[1].strip() for line in report.splitlines() if line.startswith("|") and "---" not in line]
+    assert "c" not in heads and heads.count("rate") > 10
+    assert len({"Voices", "Cross-talk", "Parity: alone and in company", "Rejected requests"} & _titles(report)) == 4
+
+
+def _titles(report):
+    return {line.removeprefix("## ") for line in report.splitlines() if line.startswith("## ")}
 
 
 def test_the_answer_of_a_search_leads_the_report(open_run):

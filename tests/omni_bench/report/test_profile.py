@@ -26,6 +26,9 @@ def test_figures_are_for_a_frame_and_make_no_claim():
     assert (
         "a frame (a decode step of all requests in flight): 10.0 ms of wall, of which the GPU stood idle 2.50" in text
     )
+    busy = profile_section(replace(PROFILE, traces=(replace(TRACE, device_idle_ms=0.0),)))
+    assert "of which the GPU stood idle 0." in busy
+    assert "idle" not in profile_section(replace(PROFILE, traces=(replace(TRACE, device_idle_ms=None),)))
     assert "[profile/trace.json.gz](profile/trace.json.gz) opens in Perfetto" in text
     assert profile_section(None) is None
 

@@ -246,6 +246,7 @@ def test_an_interpreter_that_is_broken(fake_environment):
     [
         ("/no/such/folder", "there is no such folder"),
         ("./no-such-folder", "there is no such folder"),
+        ("~nobody-of-that-name/x", "there is no such folder"),
         ("no such name!", "there is no such folder"),
         ("Qwen/Never-Fetched", "downloads no models: fetch it first (hf download Qwen/Never-Fetched)"),
     ],

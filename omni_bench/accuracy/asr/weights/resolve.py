@@ -243,7 +243,7 @@ def _is_path(model: str) -> bool:
 
 
 def _from_path(model: str, device: str) -> JudgeSpec:
-    path = Path(model).expanduser().absolute()
+    path = Path(os.path.expanduser(model)).absolute()
     if path.suffix != ".pt":
         raise ConfigError(f"asr.model={model} is a path that does not end with .pt (an openai-whisper checkpoint)")
     if not path.is_file():

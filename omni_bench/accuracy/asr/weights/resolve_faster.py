@@ -130,7 +130,7 @@ def model_files(folder: Path) -> dict[str, Path] | None:
 
 
 def _from_folder(model: str, device: str) -> JudgeSpec:
-    folder = Path(model).expanduser().absolute()
+    folder = Path(os.path.expanduser(model)).absolute()
     if not folder.is_dir():
         raise ConfigError(f"asr.model={model}: there is no folder {folder} (asr=faster_whisper takes a folder)")
     if not (folder / MODEL_FILE).is_file() or model_files(folder) is None:

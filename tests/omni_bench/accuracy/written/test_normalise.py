@@ -292,9 +292,10 @@ def test_no_form_of_a_number_is_one_of_another_number(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_any_short_form_and_any_number_can_be_read(language):
-    """Short forms without their full stops, and "IIb" behind one, were KeyErrors, 4301 digits a ValueError."""
+    """Short forms without their full stops, and "IIb" behind one, were KeyErrors, numbers of many digits ValueErrors."""
     shorts = [one.partition("=")[0] for one in ABBREVIATIONS.get(language, "").split("|")]
-    for text in [*shorts, *(one.replace(".", "").replace(" ", "") for one in shorts), "7" * 4301, "No.IIb", "m'XIV"]:
+    numbers = [pattern.format("7" * digits) for digits in (400, 4301) for pattern in ("{}", "{}.5", "${}.50", "{} km")]
+    for text in [*shorts, *(one.replace(".", "").replace(" ", "") for one in shorts), *numbers, "No.IIb", "m'XIV"]:
         assert score_utterance("r", text, text, language).edits == 0
 
 

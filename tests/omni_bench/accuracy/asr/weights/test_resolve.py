@@ -150,6 +150,7 @@ def test_no_judge_lists_the_ways_to_get_one(world):
         ("tiny.fr", r"'tiny\.fr' is unknown; valid are auto, the path of a \.pt file, and base, base\.en"),
         ("models/whisper.bin", r"does not end with \.pt"),
         ("nowhere.pt", r"there is no file .*nowhere\.pt"),
+        ("~nobody-of-that-name/x.pt", r"there is no file .*~nobody-of-that-name/x\.pt"),
     ],
 )
 def test_values_that_cannot_be_right_are_configuration_errors(world, model, message):

@@ -63,8 +63,9 @@ def test_an_incomplete_folder_is_a_mistake_in_the_configuration(library, tmp_pat
     folder = make_folder(tmp_path / "mine", without=missing)
     with pytest.raises(ConfigError, match=r"asr\.model=.*not a model of faster-whisper"):
         resolve_faster_whisper(str(folder), "cpu")
-    with pytest.raises(ConfigError, match="there is no folder"):
-        resolve_faster_whisper(str(tmp_path / "none"), "cpu")
+    for none in (str(tmp_path / "none"), "~nobody-of-that-name/x"):
+        with pytest.raises(ConfigError, match="there is no folder"):
+            resolve_faster_whisper(none, "cpu")
 
 
 def test_the_packages_of_the_other_judge_serve_this_one_too(library, monkeypatch, tmp_path):
