@@ -9,38 +9,20 @@ the other in float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from omni_bench.accuracy.asr.clips import (
-    WHISPER_RATE_HZ,
-    WHISPER_WINDOW_S,
-    AsrClip,
-    Transcript,
-    load_samples_16k,
-    longest_clip_s,
-    split_into_windows,
-    with_silence,
-)
-from omni_bench.accuracy.asr.openai_whisper import join_windows, token_cap
+from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, WHISPER_WINDOW_S, AsrClip, Transcript, load_samples_16k
+from omni_bench.accuracy.asr.openai_whisper import Window, join_windows, language_code, windows_of
 from omni_bench.accuracy.asr.settings import THREADS_PER_WORKER, JudgeSettings, on_cuda
 from omni_bench.accuracy.asr.weights.files import verify_sha256
 from omni_bench.accuracy.asr.weights.resolve import JudgeSpec
 from omni_bench.accuracy.asr.weights.resolve_faster import INSTALL, model_files
-from omni_bench.accuracy.languages import is_english, whisper_language
 from omni_bench.errors import AccuracyError
 
 MAX_TOKENS = 224  # half of Whisper's text context, as whisper.decode has it
 _WINDOW_SAMPLES = round(WHISPER_WINDOW_S * WHISPER_RATE_HZ)
-
-
-@dataclass(frozen=True)
-class _Window:
-    clip_index: int
-    samples: np.ndarray
-    token_cap: int
 
 
 class FasterJudge:
@@ -58,9 +40,11 @@ class FasterJudge:
         Raises AccuracyError for an unreadable clip or a language the model does not speak, and
         if the library fails.
         """
-        by_language: dict[str, list[_Window]] = {}
+        by_language: dict[str, list[Window]] = {}
         for index, clip in enumerate(clips):
-            by_language.setdefault(self._language(clip.language or language), []).extend(self._windows(index, clip))
+            code = language_code(clip.language or language, multilingual=self._model.model.is_multilingual)
+            windows = windows_of(index, load_samples_16k(clip), self._settings, MAX_TOKENS)
+            by_language.setdefault(code, []).extend(windows)
         results: dict[int, list[tuple[str, int, float, float]]] = {index: [] for index in range(len(clips))}
         for code, windows in sorted(by_language.items()):
             for start in range(0, len(windows), self._batch_size):
@@ -73,27 +57,7 @@ class FasterJudge:
                     results[window.clip_index].append(result)
         return [join_windows(clip.request_id, results[index]) for index, clip in enumerate(clips)]
 
-    def _language(self, name: str) -> str:
-        if not self._model.model.is_multilingual and not is_english(name):
-            raise AccuracyError(
-                f"the judge understands English only, the clips are in {name!r}: "
-                "set asr.model to a multilingual model (base, small, medium, large-v3, turbo)"
-            )
-        return whisper_language(name)
-
-    def _windows(self, index: int, clip: AsrClip) -> list[_Window]:
-        settings = self._settings
-        pieces = split_into_windows(load_samples_16k(clip), longest_clip_s(WHISPER_WINDOW_S, settings.silence_s))
-        return [
-            _Window(
-                clip_index=index,
-                samples=with_silence(piece, settings.lead_silence_ms, settings.tail_silence_ms),
-                token_cap=token_cap(piece.size / WHISPER_RATE_HZ, MAX_TOKENS),
-            )
-            for piece in pieces
-        ]
-
-    def _decode(self, batch: Sequence[_Window], language: str) -> list[tuple[str, int, float, float]]:
+    def _decode(self, batch: Sequence[Window], language: str) -> list[tuple[str, int, float, float]]:
         """Text, token count, mean log probability and no-speech probability of each window."""
         joined = np.zeros(len(batch) * _WINDOW_SAMPLES, dtype=np.float32)
         for number, window in enumerate(batch):
@@ -118,7 +82,7 @@ class FasterJudge:
             heard[min(int(segment.start // WHISPER_WINDOW_S), len(batch) - 1)].append(segment)
         return [self._result(window, parts) for window, parts in zip(batch, heard, strict=True)]
 
-    def _result(self, window: _Window, segments: Sequence[Any]) -> tuple[str, int, float, float]:
+    def _result(self, window: Window, segments: Sequence[Any]) -> tuple[str, int, float, float]:
         """One window's segments together, ended at the window's own cap whatever its neighbours were allowed."""
         tokens = [token for segment in segments for token in segment.tokens]
         if not tokens:

@@ -43,12 +43,34 @@ CAP_TOKENS_BASE = 16
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """A piece of a clip that fits the encoder: ``samples`` at 16 kHz with its silence."""
 
     clip_index: int
     samples: np.ndarray
     token_cap: int
+
+
+def windows_of(index: int, samples: np.ndarray, settings: JudgeSettings, max_tokens: int) -> list[Window]:
+    """The clip of that ``index``, float32 [n] at 16 kHz, in pieces."""
+    return [
+        Window(
+            clip_index=index,
+            samples=with_silence(piece, settings.lead_silence_ms, settings.tail_silence_ms),
+            token_cap=token_cap(piece.size / WHISPER_RATE_HZ, max_tokens),
+        )
+        for piece in split_into_windows(samples, longest_clip_s(WHISPER_WINDOW_S, settings.silence_s))
+    ]
+
+
+def language_code(name: str, *, multilingual: bool) -> str:
+    """Whisper's code. Raises AccuracyError for a language that it, or a model for English alone, does not know."""
+    if not multilingual and not is_english(name):
+        raise AccuracyError(
+            f"the judge understands English only, the clips are in {name!r}: "
+            "set asr.model to a multilingual model (base, small, medium, large-v3, turbo)"
+        )
+    return whisper_language(name)
 
 
 class Judge:
@@ -68,11 +90,13 @@ class Judge:
 
         Raises AccuracyError for an unreadable clip or a language the model does not speak.
         """
-        windows: dict[tuple[str, float], list[_Window]] = {}
+        windows: dict[tuple[str, float], list[Window]] = {}
         for index, clip in enumerate(clips):
-            code = self._language(clip.language or language)
-            pieces, context_s = self._windows(index, clip)
-            windows.setdefault((code, context_s), []).extend(pieces)
+            code = language_code(clip.language or language, multilingual=self._model.is_multilingual)
+            samples = load_samples_16k(clip)
+            short = samples.size <= longest_clip_s(self._context_s, self._settings.silence_s) * WHISPER_RATE_HZ
+            group = windows.setdefault((code, self._context_s if short else WHISPER_WINDOW_S), [])
+            group += windows_of(index, samples, self._settings, self._max_tokens)
         results: dict[int, list[tuple[str, int, float, float]]] = {index: [] for index in range(len(clips))}
         for (code, context_s), group in sorted(windows.items(), key=lambda item: item[0]):
             for start in range(0, len(group), self._settings.batch_size):
@@ -81,32 +105,8 @@ class Judge:
                     results[window.clip_index].append(result)
         return [join_windows(clip.request_id, results[index]) for index, clip in enumerate(clips)]
 
-    def _language(self, name: str) -> str:
-        if not self._model.is_multilingual and not is_english(name):
-            raise AccuracyError(
-                f"the judge understands English only, the clips are in {name!r}: "
-                "set asr.model to a multilingual model (base, small, medium, large-v3, turbo)"
-            )
-        return whisper_language(name)
-
-    def _windows(self, index: int, clip: AsrClip) -> tuple[list[_Window], float]:
-        """The clip in pieces, and the audio context that suits them."""
-        settings = self._settings
-        samples = load_samples_16k(clip)
-        pieces = split_into_windows(samples, longest_clip_s(WHISPER_WINDOW_S, settings.silence_s))
-        short = samples.size <= longest_clip_s(self._context_s, settings.silence_s) * WHISPER_RATE_HZ
-        windows = [
-            _Window(
-                clip_index=index,
-                samples=with_silence(piece, settings.lead_silence_ms, settings.tail_silence_ms),
-                token_cap=token_cap(piece.size / WHISPER_RATE_HZ, self._max_tokens),
-            )
-            for piece in pieces
-        ]
-        return windows, self._context_s if short else WHISPER_WINDOW_S
-
     @torch.inference_mode()
-    def _decode(self, batch: Sequence[_Window], language: str, context_s: float) -> list[tuple[str, int, float, float]]:
+    def _decode(self, batch: Sequence[Window], language: str, context_s: float) -> list[tuple[str, int, float, float]]:
         """Text, token count, mean log probability and no-speech probability of each window."""
         self._set_context(context_s)
         mels = torch.stack([self._mel(window.samples, context_s) for window in batch])

@@ -65,12 +65,7 @@ def spec_from_json(fields: dict[str, Any]) -> JudgeSpec:
 
 def clip_to_json(clip: AsrClip) -> dict[str, Any]:
     """An AsrClip whose samples are in a file, as JSON types."""
-    return {
-        "request_id": clip.request_id,
-        "pcm16": str(clip.pcm16),
-        "sample_rate_hz": clip.sample_rate_hz,
-        "language": clip.language,
-    }
+    return {**asdict(clip), "pcm16": str(clip.pcm16)}
 
 
 def clip_from_json(fields: dict[str, Any]) -> AsrClip:

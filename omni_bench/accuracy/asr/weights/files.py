@@ -46,14 +46,11 @@ class ConcatenatedFiles(io.RawIOBase):
 
 def sha256_of_files(paths: Sequence[Path]) -> str:
     """Hex SHA-256 of the files' bytes in order. Raises AccuracyError if one cannot be read."""
-    digest = hashlib.sha256()
     try:
         with ConcatenatedFiles(paths) as raw:
-            while block := raw.read(1 << 20):
-                digest.update(block)
+            return hashlib.file_digest(raw, "sha256").hexdigest()
     except OSError as error:
         raise AccuracyError(f"cannot read the judge's weights: {error}") from error
-    return digest.hexdigest()
 
 
 def verify_sha256(paths: Sequence[Path], expected: str, advice: str) -> None:

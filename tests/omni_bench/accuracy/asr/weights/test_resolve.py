@@ -42,7 +42,7 @@ class World:
         path = self.root / f"{name}.bin"
         path.write_bytes(name.encode())
         sha256 = sha256 or sha256_of(name.encode())
-        self._installed[name] = InstalledWeights(name, (path,), sha256, f"package-of-{name} 1.0")
+        self._installed[name] = InstalledWeights((path,), sha256, f"package-of-{name} 1.0")
 
     def _download(self, url, sha256, target):
         self.downloads.append(target.stem)

@@ -71,7 +71,7 @@ def test_an_incomplete_folder_is_a_mistake_in_the_configuration(library, tmp_pat
 def test_the_packages_of_the_other_judge_serve_this_one_too(library, monkeypatch, tmp_path):
     folder = make_folder(tmp_path / "package", parts=2)
     paths = (folder / "model.bin.part1", folder / "model.bin.part2")
-    installed = InstalledWeights("base", paths, sha256_of_files(paths), "some-package 1.0")
+    installed = InstalledWeights(paths, sha256_of_files(paths), "some-package 1.0")
     monkeypatch.setattr(resolve_faster, "find_installed_weights", lambda name: installed if name == "base" else None)
     for model, language in (("base", "en"), ("auto", "de"), ("auto", "en")):
         spec = resolve_faster_whisper(model, "cpu", language, download=False)
