@@ -7,9 +7,11 @@ were set on clips of many voices from 8 to 32 kHz, loud, quiet and cut to 0.4 s 
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
+import soundfile
 
 SHORTEST_BYTES = 4800  # a tenth of a second at 24 kHz
 SMOOTH = 0.5  # speech and music: 0.6 to 0.99 from 8 kHz on; noise: 0
@@ -18,6 +20,15 @@ ALIKE = 0.2  # distance of the histograms of low and high bytes; samples: 0.47 t
 LOUDER = 0.3  # of one channel, as a logarithm of power; between the halves of one: up to 0.03
 FLOAT_LIMIT = 4.0  # above full scale, with room for overshoots
 SMALLEST_FLOAT = 1e-7  # below the step of 24 bits; 16-bit samples read as floats are mostly far below, or huge
+_ONE_SIZE = {
+    "unsigned 8-bit samples": ("PCM_U8", "LITTLE"),
+    "signed 8-bit samples": ("PCM_S8", "LITTLE"),
+    "A-law": ("ALAW", "LITTLE"),
+    "µ-law": ("ULAW", "LITTLE"),
+    "24-bit samples": ("PCM_24", "LITTLE"),
+    "big-endian 24-bit samples": ("PCM_24", "BIG"),
+}
+"""Forms of one or three bytes a sample, as libsndfile reads them."""
 _TEXT = re.compile(rb"[\t\r\n -~]+")
 _HEX = re.compile(rb"[0-9a-fA-F\s]+")
 _BASE64 = re.compile(rb"[0-9a-zA-Z+/=_\s-]+")
@@ -55,16 +66,12 @@ def _bytes_of_one_size(data: bytes) -> str | None:
     low, high = (np.bincount(codes[first::2], minlength=256) for first in (0, 1))
     if np.abs(low - high).sum() / len(codes) > ALIKE:
         return None
-    threes = codes.reshape(-1, 3).astype(np.int64)
-    readings = {
-        "unsigned 8-bit samples": codes,
-        "signed 8-bit samples": codes.view(np.int8),
-        "A-law": _A_LAW[codes],
-        "µ-law": _MU_LAW[codes],
-        "24-bit samples": (threes @ (1, 1 << 8, 1 << 16) ^ 1 << 23) - (1 << 23),
-        "big-endian 24-bit samples": (threes @ (1 << 16, 1 << 8, 1) ^ 1 << 23) - (1 << 23),
-    }
-    smooth = {name: _smoothness(samples) for name, samples in readings.items()}
+    smooth = {}
+    for name, (subtype, endian) in _ONE_SIZE.items():
+        samples, _ = soundfile.read(
+            io.BytesIO(data), format="RAW", subtype=subtype, endian=endian, samplerate=24_000, channels=1
+        )
+        smooth[name] = _smoothness(samples)
     best = max(smooth, key=smooth.__getitem__)
     return best if smooth[best] > SMOOTH else None
 
@@ -105,21 +112,3 @@ def _smoothness(samples: np.ndarray) -> float:
     centred = samples - samples.astype(np.float64).mean()
     power = np.square(centred).sum()
     return float((centred[1:] * centred[:-1]).sum() / power) if power and np.isfinite(power) else 0.0
-
-
-def _a_law() -> np.ndarray:
-    """ITU-T G.711, table 1: even bits are inverted; a sign, three bits of segment, four of position."""
-    codes = np.arange(256) ^ 0x55
-    segment, position = codes >> 4 & 7, (codes & 15) * 2 + 1
-    size = np.where(segment == 0, position, (position + 32) << np.maximum(segment - 1, 0))
-    return np.where(codes & 0x80, size, -size) * 8.0
-
-
-def _mu_law() -> np.ndarray:
-    """ITU-T G.711, table 2: all bits are inverted; a bias of 33 in the scale of 14 bits."""
-    codes = ~np.arange(256) & 0xFF
-    size = (((codes & 15) * 2 + 33) << (codes >> 4 & 7)) - 33
-    return np.where(codes & 0x80, -size, size) * 4.0
-
-
-_A_LAW, _MU_LAW = _a_law(), _mu_law()

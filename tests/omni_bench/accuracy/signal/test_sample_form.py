@@ -16,7 +16,6 @@ RECORDINGS = sorted(bundled_root().glob("seed_tts_mini/en/*/*.wav")) or sorted(b
 
 
 def coded(pcm, subtype, endian="LITTLE"):
-    """By libsndfile, so that no table is checked by itself."""
     file = io.BytesIO()
     soundfile.write(file, pcm, 24_000, format="RAW", subtype=subtype, endian=endian)
     return file.getvalue()
