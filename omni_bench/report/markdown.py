@@ -45,8 +45,9 @@ from omni_bench.report.table import (
     shown_metrics,
     standstill_lines,
 )
-from omni_bench.report.utterances import by_damage, is_rejected, rejected_table, utterance_table
+from omni_bench.report.utterances import Records, by_damage, is_rejected, rejected_table, utterance_table
 
+NO_RECORDS = Records()
 WORST_UTTERANCES = 10
 REJECTED_REQUESTS = 20
 OVERVIEW = "overview.png"
@@ -57,24 +58,20 @@ LEFT_OUT = "Some of it is left out here, as it is too long for a pull request; r
 
 def render_report(
     run: Mapping[str, Any],
-    utterances: Sequence[Mapping[str, Any]] = (),
-    requests: Sequence[Mapping[str, Any]] = (),
+    records: Records = NO_RECORDS,
     plots: Sequence[str] = (),
-    parity: Sequence[Mapping[str, Any]] = (),
-    cross_talk: Sequence[Mapping[str, Any]] = (),
     profile: RunProfile | None = None,
 ) -> str:
     """The report of a run as markdown.
 
-    ``run``: run.json, valid by its schema. ``utterances``, ``requests``, ``parity`` and ``cross_talk``: lines of
-    utterances.jsonl, requests.jsonl, parity.jsonl and cross_talk.jsonl. ``plots``: paths of images relative to
-    the report; the overview is shown, the others linked. No longer than a pull request takes. Raises StoreError for a
-    line of utterances that lacks a field.
+    ``run``: run.json, valid by its schema. ``plots``: paths of images relative to the report; the overview is shown,
+    the others linked. No longer than a pull request takes. Raises StoreError for a line of utterances that lacks a
+    field.
     """
-    sections = report_sections(run, utterances, requests, plots, parity, cross_talk, profile)
+    sections = report_sections(run, records, plots, profile)
     parts = [
         f"# omni-bench: {escape_markdown(run['scenario'])}",
-        _facts(run),
+        "\n".join(f"- **{name}**: {value}" for name, value in facts_of(run).items()),
         _injected(run),
         _verdict(run),
         server_warning_lines(run),
@@ -87,26 +84,20 @@ def render_report(
 
 
 def report_sections(
-    run: Mapping[str, Any],
-    utterances: Sequence[Mapping[str, Any]] = (),
-    requests: Sequence[Mapping[str, Any]] = (),
-    plots: Sequence[str] = (),
-    parity: Sequence[Mapping[str, Any]] = (),
-    cross_talk: Sequence[Mapping[str, Any]] = (),
-    profile: RunProfile | None = None,
+    run: Mapping[str, Any], records: Records, plots: Sequence[str], profile: RunProfile | None
 ) -> dict[str, str]:
     """The sections of the report that have something to say, as markdown by title, in order."""
     sections = {
         "Two accounts: the server's and ours": accounts_section(run),
         "Rate search": rate_search_section(run),
         "Open loop: offered and achieved": open_loop_section(run),
-        "Rejected requests": _rejected(requests),
+        "Rejected requests": _rejected(records.requests),
         "Accuracy": accuracy_table(run) if run["provenance"]["judge"] and run["levels"] else None,
-        WORST: _worst(run, utterances, cross_talk),
+        WORST: _worst(run, records),
         "The audio of all answers together": audio_section(run),
-        "Voices": voices_section(run, utterances),
-        "Cross-talk": cross_talk_section(run, cross_talk, plots),
-        "Parity: alone and in company": parity_section(run, parity),
+        "Voices": voices_section(run, records.utterances),
+        "Cross-talk": cross_talk_section(run, records.hits, plots),
+        "Parity: alone and in company": parity_section(run, records.parity),
         "Fixed and marginal cost": _fit(run),
         "The client's own error": _lag(run),
         "The server's own account": server_section(run),
@@ -116,10 +107,6 @@ def report_sections(
         "Versions": _versions(run),
     }
     return {title: body for title, body in sections.items() if body}
-
-
-def _facts(run: Mapping[str, Any]) -> str:
-    return "\n".join(f"- **{name}**: {value}" for name, value in facts_of(run).items())
 
 
 def facts_of(run: Mapping[str, Any]) -> dict[str, str]:
@@ -258,12 +245,10 @@ def _meanings(rejected: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(f"`{name}`: {meaning}." for name, meaning in FAULTS.items() if name in found)
 
 
-def _worst(
-    run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]], cross_talk: Sequence[Mapping[str, Any]]
-) -> str | None:
+def _worst(run: Mapping[str, Any], records: Records) -> str | None:
     if not run["provenance"]["judge"]:
         return None
-    damaged = by_damage(utterances)
+    utterances, damaged = records.utterances, by_damage(records.utterances)
     unit = "character" if by_characters(run) else "word"
     if not utterances:
         body = "No utterance is on record."
@@ -271,7 +256,7 @@ def _worst(
         body = f"None: the judge heard every {unit} of {len(utterances)} utterances."
     else:
         shown = min(len(damaged), WORST_UTTERANCES)
-        sources = {hit["victim"]: source_name(hit) for hit in cross_talk}
+        sources = {hit["victim"]: source_name(hit) for hit in records.hits}
         intro = (
             f"{len(damaged)} of {len(utterances)} utterances differ from their text; the worst {shown}. "
             f"~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: {unit}s changed, missing and added. "

@@ -12,7 +12,7 @@ from omni_bench.metrics.probe import limited
 from omni_bench.metrics.slo import SINCE_START, TIMES
 from omni_bench.records.level import Rate, level_of, level_text
 from omni_bench.report.format import NA, count, fixed, has_audio, milliseconds, number
-from omni_bench.report.table import markdown_table, metric_value
+from omni_bench.report.table import markdown_table
 
 
 def open_loop_section(run: Mapping[str, Any]) -> str | None:
@@ -35,7 +35,7 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
     rows = []
     for level in levels:
         facts = level["open_loop"]
-        queue = (milliseconds(metric_value(level, "queue_ms", figure)) for figure in ("p50", "p90"))
+        queue = (milliseconds(METRICS["queue_ms"].value_in(level, figure)) for figure in ("p50", "p90"))
         rows.append(
             [
                 str(level_of(level)),
@@ -48,7 +48,7 @@ def open_loop_section(run: Mapping[str, Any]) -> str | None:
                 fixed(facts["late_p99_ms"], 2),
                 fixed(facts["late_max_ms"], 2),
                 " / ".join(queue),
-                *((milliseconds(metric_value(level, "ttfp_sched_ms", "p95")),) if audio else ()),
+                *((milliseconds(METRICS["ttfp_sched_ms"].value_in(level, "p95")),) if audio else ()),
                 fixed(facts["schedule_s"], 1),
             ]
         )

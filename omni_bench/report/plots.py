@@ -5,7 +5,6 @@ A run of one level has no line to draw: there each request is a dot of the distr
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,6 +119,7 @@ def plots_of(run: Run) -> tuple[Plot, ...]:
 def _plot(run: Run, metrics: Sequence[Metric]) -> Plot:
     """The plot of a metric, and of those that join it."""
     first, of_errors = metrics[0], metrics[0].percent
+    errors_note = ERRORS_NOTE.format(rate=error_rate(run), units="characters" if by_characters(run) else "words")
     references = (first.plot.reference,) if first.plot.reference else ()
     return Plot(
         _file_stem(first),
@@ -138,7 +138,7 @@ def _plot(run: Run, metrics: Sequence[Metric]) -> Plot:
         _show_percentage if of_errors else number,
         (*references, *_error_limits(run)) if of_errors else references,
         top=ERRORS_TOP if of_errors else 0.0,
-        note=_errors_note(run) if of_errors else REQUESTS_NOTE if first.scope is Scope.REQUEST else None,
+        note=errors_note if of_errors else REQUESTS_NOTE if first.scope is Scope.REQUEST else None,
     )
 
 
@@ -171,17 +171,12 @@ def _errors(metric: Metric) -> Callable[[Level], Spread]:
         value, words = metric.value_in(level), (level["accuracy"] or {}).get("words")
         if value is None or not words:
             return (None if value is None else 100 * value), None, None
-        return 100 * value, *(100 * end for end in wilson(min(value, 1.0), words))
+        from scipy.stats import binomtest  # slow to import
+
+        interval = binomtest(min(round(value * words), words), words).proportion_ci(method="wilson")
+        return 100 * value, 100 * interval.low, 100 * interval.high
 
     return errors
-
-
-def wilson(share: float, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """The score interval of a share (Wilson, JASA 22 (1927) 209), 95 % for the usual ``z``: not empty for none."""
-    shrink = 1 + z * z / trials
-    middle = (share + z * z / (2 * trials)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def _error_limits(run: Run) -> list[tuple[float, str]]:
@@ -190,10 +185,6 @@ def _error_limits(run: Run) -> list[tuple[float, str]]:
     limit = ((run["provenance"]["config"] or {}).get("asr") or {}).get("wer_limit")
     found = [] if own is None else [(100 * own, f"the judge's own error {percent(own)}")]
     return found if limit is None else [*found, (100 * limit, f"limit of a valid level {percent(limit)}")]
-
-
-def _errors_note(run: Run) -> str:
-    return ERRORS_NOTE.format(rate=error_rate(run), units="characters" if by_characters(run) else "words")
 
 
 def _show_percentage(value: float | None) -> str:

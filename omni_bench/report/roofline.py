@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from omni_bench.metrics.definitions import METRICS
 from omni_bench.report.format import NA, fixed, percent
-from omni_bench.report.table import markdown_table, metric_value
+from omni_bench.report.table import markdown_table
 from reference_impl.model.config import ModelConfig
 from reference_impl.roofline.cost_model import Limits, count_weights, frame_cost
 
@@ -115,9 +116,7 @@ def roofline(
 def of_run(levels: Sequence[Mapping[str, Any]]) -> dict[int, Measured]:
     """The closed-loop levels of a run.json. Invalid ones count as unmeasured: they make no performance claim."""
     return {
-        level["concurrency"]: Measured(
-            metric_value(level, "rtf", "p50"), metric_value(level, "audio_per_s_steady", "mean")
-        )
+        level["concurrency"]: Measured(METRICS["rtf"].value_in(level), METRICS["audio_per_s_steady"].value_in(level))
         for level in levels
         if level["valid"] and level.get("rate_hz") is None
     }

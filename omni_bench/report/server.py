@@ -122,7 +122,7 @@ def _metrics(found: Mapping[str, Any] | None) -> str | None:
     rows = [_row(name, entry) for name, entry in entries if isinstance(entry, Mapping)]
     if not rows:
         return cut
-    more = len(rows) - MAX_ROWS + found.get("left_out", 0) if len(rows) > MAX_ROWS else found.get("left_out", 0)
+    more = max(len(rows) - MAX_ROWS, 0) + found.get("left_out", 0)
     rest = f"\n\n{more} more are in run.json or were not kept." if more else ""
     table = tabulate(rows[:MAX_ROWS], _HEADERS, tablefmt="github", disable_numparse=True)
     return (
@@ -133,10 +133,8 @@ def _metrics(found: Mapping[str, Any] | None) -> str | None:
 
 
 def _row(name: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    moved = entry.get("increase", entry.get("count"))
-    cells = (moved, entry.get("mean"), entry.get("before"), entry.get("after"))
-    kinds = ("increase" in entry or "count" in entry, "mean" in entry, "before" in entry, "after" in entry)
-    shown = (_number(cell) if there else "" for cell, there in zip(cells, kinds, strict=True))
+    moved = "increase" if "increase" in entry else "count"
+    shown = (_number(entry[key]) if key in entry else "" for key in (moved, "mean", "before", "after"))
     return (code_span(name), *shown)
 
 

@@ -151,12 +151,6 @@ def level_table(run: Mapping[str, Any]) -> str:
     return markdown_table(level_headers(run), level_rows(run))
 
 
-def metric_value(level: Mapping[str, Any], name: str, figure: str) -> float | None:
-    """A figure ("p50", "mean", ...) of a metric of a level, None if the level has no such metric or figure."""
-    summary = level["metrics"].get(name)
-    return None if summary is None else summary.get(figure)
-
-
 def request_values(requests: Sequence[Mapping[str, Any]], level: LevelKey | None, name: str) -> list[tuple[str, float]]:
     """(request id, value) of a metric in the lines of requests.jsonl of a level; of valid requests that have one."""
     return [
@@ -198,9 +192,9 @@ def fit_table(run: Mapping[str, Any]) -> str:
     rows = [
         [
             str(level_of(level)),
-            milliseconds(metric_value(level, "e2el_intercept_ms", "mean")),
-            fixed(metric_value(level, "e2el_slope", "mean"), 3),
-            fixed(metric_value(level, "audio_s", "mean"), 2),
+            milliseconds(METRICS["e2el_intercept_ms"].value_in(level)),
+            fixed(METRICS["e2el_slope"].value_in(level), 3),
+            fixed(METRICS["audio_s"].value_in(level, "mean"), 2),
         ]
         for level in run["levels"]
     ]

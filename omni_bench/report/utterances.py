@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from omni_bench.accuracy.wer import UtteranceScore, alignment
@@ -15,6 +16,18 @@ from omni_bench.report.format import NA, percent
 from omni_bench.report.table import level_header, markdown_table
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
+
+
+@dataclass(frozen=True)
+class Records:
+    """The lines of a run's files."""
+
+    requests: Sequence[Mapping[str, Any]] = ()
+    utterances: Sequence[Mapping[str, Any]] = ()
+    hits: Sequence[Mapping[str, Any]] = ()
+    warmup: Sequence[Mapping[str, Any]] = ()
+    parity: Sequence[Mapping[str, Any]] = ()
+    solo: Sequence[Mapping[str, Any]] = ()
 
 
 def score_of(record: Mapping[str, Any]) -> UtteranceScore:
@@ -101,8 +114,9 @@ def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
     for record in records[:limit]:
         error = record.get("error")
         why = [f"{error['kind']}: {error['message']}"] if error else []
-        why += [fault for fault in record.get("faults") or [] if fault != "shared_audio"]
-        why += _shared(record)
+        faults = record.get("faults") or []
+        why += [fault for fault in faults if fault != "shared_audio"]
+        why += shared_stretches(record) if "shared_audio" in faults else []
         rows.append(
             [
                 level_text(record, NA),
@@ -115,15 +129,12 @@ def rejected_table(records: Sequence[Mapping[str, Any]], limit: int) -> str:
     return markdown_table(headers, rows, left=(1, 2, 3, 4))
 
 
-def _shared(record: Mapping[str, Any]) -> list[str]:
-    """Which other requests have the same samples, and where: one sentence a source and stretch."""
-    if "shared_audio" not in (record.get("faults") or []):
-        return []
-    stretches = record.get("shared_audio") or []
+def shared_stretches(record: Mapping[str, Any]) -> list[str]:
+    """Which other requests have the same samples, and where: one sentence a source and stretch, or the name alone."""
     return [
         f"shared_audio: {stretch['duration_s']:.2f} s at {stretch['at_s']:.2f} s are the samples of "
         f"{stretch['source']} at {stretch['source_at_s']:.2f} s"
-        for stretch in stretches
+        for stretch in record.get("shared_audio") or ()
     ] or ["shared_audio"]
 
 

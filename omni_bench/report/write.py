@@ -10,9 +10,9 @@ from omni_bench.records.stages import Tell, untold
 from omni_bench.report.drawing import drawn
 from omni_bench.report.evidence import render_evidence
 from omni_bench.report.markdown import render_report
-from omni_bench.report.page.cards import Records
 from omni_bench.report.page.lanes import in_flight_ns
 from omni_bench.report.page.run_page import run_page
+from omni_bench.report.utterances import Records
 from omni_bench.terminal import say_aside
 
 READING, WRITING, PAGE = "reading what the run has left", "writing report.md", "writing report.html"
@@ -48,9 +48,9 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True, tell: T
     wanted = plots and run["levels"]
     images = drawn(draw, str(folder.path)) if wanted else sorted(folder.plots_dir.glob("*.png"))
     tell(WRITING, 0, 1)
-    parity = folder.read_lines(folder.parity_jsonl)
-    pictures = [f"plots/{path.name}" for path in images]
-    report = render_report(run, utterances, requests, pictures, parity, hits, folder.read_profile())
+    parity, solo = folder.read_lines(folder.parity_jsonl), folder.read_lines(folder.solo_jsonl)
+    records = Records(requests, utterances, hits, warmup, parity, solo)
+    report = render_report(run, records, [f"plots/{path.name}" for path in images], folder.read_profile())
     evidence = render_evidence(run, utterances)
     if evidence is not None:
         write_atomically(folder.wer_evidence_md, lambda path: path.write_text(evidence, encoding="utf-8"))
@@ -58,9 +58,7 @@ def write_report(run_dir: RunFolder | str | Path, *, plots: bool = True, tell: T
         folder.wer_evidence_md.unlink(missing_ok=True)
     write_atomically(folder.report_md, lambda path: path.write_text(report, encoding="utf-8"))
     tell(PAGE, 0, 1)
-    page = run_page(
-        run, folder, Records(requests, utterances, hits, warmup, parity, folder.read_lines(folder.solo_jsonl))
-    )
+    page = run_page(run, folder, records)
     write_atomically(folder.report_html, lambda path: path.write_text(page, encoding="utf-8", errors="replace"))
     tell(PAGE, 1, 1)
     return folder.report_md

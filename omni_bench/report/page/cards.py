@@ -21,7 +21,7 @@ from omni_bench.report.format import NA, fixed, metric_text, percent
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.parity import is_mismatch_of, place_of
 from omni_bench.report.table import error_rate
-from omni_bench.report.utterances import by_damage, is_rejected, score_of
+from omni_bench.report.utterances import Records, by_damage, is_rejected, score_of, shared_stretches
 
 MAX_CARDS = 300
 GOOD = 3
@@ -62,18 +62,6 @@ class Card:
     facts: tuple[str, ...]
     neighbours: tuple[str, ...]
     players: tuple[Player, ...]
-
-
-@dataclass(frozen=True)
-class Records:
-    """The lines of a run's files."""
-
-    requests: Sequence[Record]
-    utterances: Sequence[Record]
-    hits: Sequence[Record]
-    warmup: Sequence[Record]
-    parity: Sequence[Record]
-    solo: Sequence[Record]
 
 
 def cards_of(run: Record, records: Records, folder: RunFolder, recordings: Recordings) -> tuple[list[Card], int, int]:
@@ -203,13 +191,9 @@ def _findings(
 
 
 def _fault(fault: str, request: Record) -> str:
-    spans = request.get("shared_audio") or ()
-    if fault != "shared_audio" or not spans:
-        return f"{fault}: {FAULTS[fault]}" if fault in FAULTS else f"fault: {fault}"
-    return "; ".join(
-        f"shared_audio: {one['duration_s']:.2f} s at {one['at_s']:.2f} s are the samples of {one['source']}"
-        for one in spans
-    )
+    if fault == "shared_audio" and request.get("shared_audio"):
+        return "; ".join(shared_stretches(request))
+    return f"{fault}: {FAULTS[fault]}" if fault in FAULTS else f"fault: {fault}"
 
 
 def _facts(request: Record, utterance: Record | None) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def swim_lanes(
     levels = []
     for key, found in lines.items():
         lanes = slots_of(busy.get(key, {}))
-        found.sort(key=_started)
+        found.sort(key=lambda line: line.started_ns)
         since = _worst_stretch([line.request_id in wrong for line in found], at_most)
         shown = found[since : since + at_most]
         zero_ns = min((min(line.scheduled_ns, line.started_ns) for line in shown), default=0)
@@ -85,10 +85,6 @@ def _worst_stretch(wrong: Sequence[bool], length: int) -> int:
     """Where the ``length`` neighbours begin of which the most are wrong; of several the first."""
     summed = np.cumsum([0, *wrong])
     return int(np.argmax(summed[length:] - summed[: len(summed) - length])) if len(wrong) > length else 0
-
-
-def _started(line: Timeline) -> int:
-    return line.started_ns
 
 
 def _timeline(record: Record) -> Timeline | None:

@@ -19,12 +19,13 @@ from omni_bench.report.judge import own_error_line
 from omni_bench.report.markdown import WORST, facts_of, legend, report_sections
 from omni_bench.report.next_step import next_steps_of
 from omni_bench.report.open_loop import search_lines
-from omni_bench.report.page.cards import MAX_NAME, Records, cards_of, filters_of
+from omni_bench.report.page.cards import MAX_NAME, cards_of, filters_of
 from omni_bench.report.page.lanes import distributions, in_flight_ns, swim_lanes
 from omni_bench.report.page.recordings import Recordings
 from omni_bench.report.page.render import from_markdown, render_page
 from omni_bench.report.server import account_lines, server_warnings
 from omni_bench.report.table import columns, error_rate, percentile_table, standstill_lines
+from omni_bench.report.utterances import Records
 
 TEMPLATE = Path(__file__).with_name("run.html")
 LOG_BYTES = 16_000
@@ -51,9 +52,7 @@ def run_page(run: Run, folder: RunFolder, records: Records) -> str:
         by_level.setdefault(level_or_none(one), []).append(one)
     faults = injected_faults(run)
     reasons = client_last(reasons_of(run))
-    sections = {"How to read the figures": legend(run)} | report_sections(
-        run, records.utterances, records.requests, (), records.parity, records.hits, folder.read_profile()
-    )
+    sections = {"How to read the figures": legend(run)} | report_sections(run, records, (), folder.read_profile())
     sections.pop(WORST, None)
     if ALL_FIGURES in sections:
         sections[ALL_FIGURES] = percentile_table(run)

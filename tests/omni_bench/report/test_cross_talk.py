@@ -9,6 +9,7 @@ from omni_bench.records.schema import validate_run
 from omni_bench.report.cross_talk import HITS_SHOWN, cross_talk_section, source_name
 from omni_bench.report.markdown import render_report
 from omni_bench.report.table import level_headers, level_rows
+from omni_bench.report.utterances import Records
 
 FOUND = {
     "hits": 1,
@@ -110,7 +111,7 @@ def test_the_worst_utterances_name_the_source(checked):
         {**vars(score), "concurrency": 4, "audio": None}
         for score in runs.scores([f"c4-{number:04d}" for number in range(4)])
     ]
-    report = render_report(checked, utterances, cross_talk=[{**HIT, "victim": "c4-0002"}])
+    report = render_report(checked, Records(utterances=utterances, hits=[{**HIT, "victim": "c4-0002"}]))
     worst = report.partition("## Worst utterances")[2].partition("\n## ")[0]
     assert "words of" in worst and "c4-0005" in worst
-    assert "words of |" not in render_report(checked, utterances)
+    assert "words of |" not in render_report(checked, Records(utterances=utterances))

@@ -8,6 +8,7 @@ import run_factory as runs
 from omni_bench.report.console import notes
 from omni_bench.report.judge import own_error_line, voices_line, voices_section
 from omni_bench.report.markdown import render_report
+from omni_bench.report.utterances import Records
 from omni_bench.run.document import utterance_record
 
 OWN = {"wer": 0.0125, "cer": 0.004, "utterances": 12, "words": 137}
@@ -72,7 +73,7 @@ def test_old_runs_and_runs_without_a_judge_say_nothing(judge):
 def test_voices_that_were_not_compared_are_na_in_one_line():
     run = judged(speaker_encoder=None)
     assert "Voices: n/a, not compared" in voices_line(run)
-    report = render_report(run, utterances(()))
+    report = render_report(run, Records(utterances=utterances(())))
     assert "Voices: n/a" in report and "## Voices" not in report and notes(run) == []
 
 
@@ -85,5 +86,5 @@ def test_outliers_are_counted_and_shown_the_strangest_first():
     section = voices_section(run, utterances((2, 0)))
     rows = [line for line in section.splitlines() if line.startswith("|")][2:]
     assert len(rows) == 2 and "r0" in rows[0] and "0.600" in rows[0] and "n/a" in rows[0] and "r2" in rows[1]
-    assert "## Voices" in render_report(run, utterances((2, 0)))
+    assert "## Voices" in render_report(run, Records(utterances=utterances((2, 0))))
     assert "|" not in voices_section(run, utterances(()))

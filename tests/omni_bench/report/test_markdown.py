@@ -9,6 +9,7 @@ from reasons import because
 
 from omni_bench.records.invalid_reason import Code
 from omni_bench.report.markdown import render_report
+from omni_bench.report.utterances import Records
 from omni_bench.run.document import utterance_record
 
 
@@ -27,7 +28,7 @@ def utterances(count=10):
 
 
 def test_parts_of_a_good_run():
-    report = render_report(runs.make_run(), utterances(), (), ["plots/overview.png", "plots/rtf.png"])
+    report = render_report(runs.make_run(), Records(utterances=utterances()), ["plots/overview.png", "plots/rtf.png"])
     assert list(sections(report)) == [
         "Accuracy",
         "Worst utterances",
@@ -57,8 +58,8 @@ def test_groups_of_the_configuration_that_are_null():
     run = runs.make_run()
     config = run["provenance"]["config"]
     run["provenance"]["config"] = dict.fromkeys([*config, "load", "client", "target", "asr", "slo"])
-    assert list(sections(render_report(run, utterances()))) == list(
-        sections(render_report(runs.make_run(), utterances()))
+    assert list(sections(render_report(run, Records(utterances=utterances())))) == list(
+        sections(render_report(runs.make_run(), Records(utterances=utterances())))
     )
 
 
@@ -100,10 +101,12 @@ def test_load_and_wire_form_stand_in_the_head_where_they_are_known():
 
 
 def test_worst_utterances_are_counted():
-    body = sections(render_report(runs.make_run(), utterances()))["Worst utterances"]
+    body = sections(render_report(runs.make_run(), Records(utterances=utterances())))["Worst utterances"]
     assert "2 of 10 utterances differ" in body and "~~the~~ → **a**" in body
     perfect = utterances(2)
-    assert "None: the judge heard every word of 2 utterances" in render_report(runs.make_run(), perfect)
+    assert "None: the judge heard every word of 2 utterances" in render_report(
+        runs.make_run(), Records(utterances=perfect)
+    )
     assert "No utterance is on record" in render_report(runs.make_run())
 
 
@@ -128,7 +131,7 @@ def test_rejected_requests_have_a_section():
     ]
     records.append({"request_id": "ok", "concurrency": 1, "error": None, "faults": []})
     records[20] |= {"error": None, "faults": ["dropout", "trailing_audio"]}
-    body = sections(render_report(runs.make_run(), (), records))["Rejected requests"]
+    body = sections(render_report(runs.make_run(), Records(records)))["Rejected requests"]
     assert "30 of 31 requests failed" in body and "the first 20" in body and body.count("timeout: late") == 20
     assert "`dropout`: a hole in the middle of speech. `trailing_audio`: stale audio after the end." in body
 

@@ -17,6 +17,7 @@ from omni_bench.report.markdown import render_report
 from omni_bench.report.open_loop import answer_line, open_loop_section, rate_search_section, search_lines, slo_line
 from omni_bench.report.plots import draw_plots
 from omni_bench.report.table import level_headers, level_rows
+from omni_bench.report.utterances import Records
 from omni_bench.run.document import build_level, build_run, utterance_record
 
 SEARCH = {
@@ -141,7 +142,7 @@ def test_no_table_calls_a_rate_requests_in_flight(open_run):
     score = score_utterance("r5-0001", "one two three", "one two", "en")
     heard = utterance_record(score, concurrency=rate, prompt_id="p", voice=voice)
     rejected = {"request_id": "r5-0002", "prompt_id": "p", "rate_hz": 5.0, "concurrency": None, "faults": ["clicks"]}
-    report = render_report(run, [heard], [rejected], (), [comparison_record(one)], [hit])
+    report = render_report(run, Records([rejected], [heard], [hit], parity=[comparison_record(one)]))
     heads = [line.split("|")[1].strip() for line in report.splitlines() if line.startswith("|") and "---" not in line]
     assert "c" not in heads and heads.count("rate") > 10
     assert len({"Voices", "Cross-talk", "Parity: alone and in company", "Rejected requests"} & _titles(report)) == 4

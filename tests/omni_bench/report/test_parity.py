@@ -12,6 +12,7 @@ from omni_bench.report.console import summary_table
 from omni_bench.report.markdown import render_report
 from omni_bench.report.parity import parity_section, place_of
 from omni_bench.report.table import level_headers, level_rows
+from omni_bench.report.utterances import Records
 
 
 def one(name: str = "c4-0000", **fields) -> ParityComparison:
@@ -102,7 +103,7 @@ def test_the_tables_count_equal_answers(checked):
     )
     for width in (80, 200):
         assert "parity" in [str(column.header) for column in summary_table(run, width).columns]
-    report = render_report(run, parity=[comparison_record(OTHER)])
+    report = render_report(run, Records(parity=[comparison_record(OTHER)]))
     assert "## Parity: alone and in company" in report and "parity: requests that got the same answer" in report
 
 

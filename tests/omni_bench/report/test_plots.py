@@ -208,10 +208,6 @@ def test_errors_have_an_interval_the_judges_own_error_and_the_limit():
     assert line_points(drawn(run, "wer"), "limit of a valid level 3.00 %")[0][1] == pytest.approx(3)
 
 
-def test_wilson_of_none_and_all():
-    assert plots.wilson(0.0, 300) == pytest.approx((0, 0.0126), abs=1e-4) and plots.wilson(1.0, 300)[1] == 1
-
-
 @pytest.mark.parametrize("concurrencies", [(1, 4), (8,)])
 def test_every_picture_says_by_itself_that_a_fault_was_injected_and_that_it_claims_nothing(tmp_path, concurrencies):
     health = {**runs.CPU_HEALTH, "fault": "neighbour_slot"}
