@@ -47,5 +47,5 @@ def no_speech(path: Path, text: str | None, language: str) -> str | None:
     except NoSpeech as error:
         return str(error)
     except AccuracyError:
-        return None
+        pass
     return None

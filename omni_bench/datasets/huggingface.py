@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, id_key, resolve_inside
 from omni_bench.errors import DatasetError, shorten
 from omni_bench.records.config import DatasetConfig
+from omni_bench.records.files import write_atomically
 from omni_bench.records.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -31,16 +32,17 @@ _SPLIT = re.compile(r"\w+(\.\w+)*")
 _SPLIT_NAMES = ("train", "test", "validation", "valid", "dev", "eval")
 
 
-def read_huggingface(config: DatasetConfig, audio_cache: Path | None = None) -> PromptSource:
+def read_huggingface(config: DatasetConfig) -> PromptSource:
     """Open the data set that ``config.hf_id`` and ``config.hf_split`` name and check its rows.
 
     ``config.hf_columns`` maps id, text, ref_text and ref_audio to columns. ``id`` and ``text``
     are needed; an empty name for ``id`` numbers the rows instead, an empty name for another leaves
     it out. ref_text and ref_audio may be absent from the table as long as their mapping is the
-    default one. Recordings stored inside the table are written to ``audio_cache`` (by default
-    ``$XDG_CACHE_HOME/omni-bench/ref_audio``), named by their SHA-256, when a prompt is taken.
+    default one. Recordings stored inside the table are written to ``$XDG_CACHE_HOME/omni-bench/ref_audio``,
+    named by their SHA-256, when a prompt is taken.
 
-    Raises DatasetError: unknown or unreachable id, missing split or column, bad rows.
+    Raises DatasetError: unknown or unreachable id, missing split or column, bad rows; StoreError for a recording
+    that cannot be written.
     """
     if not config.hf_id:
         raise DatasetError("dataset.hf_id is empty; give a hub id, or an arrow/parquet file or folder")
@@ -49,7 +51,7 @@ def read_huggingface(config: DatasetConfig, audio_cache: Path | None = None) -> 
     columns = _columns(dict(config.hf_columns), table.column_names, label)
     ids, texts, ref_texts = _checked_rows(table, columns, label)
     audio = _audio_column(table, columns["ref_audio"])
-    cache = audio_cache or _default_cache()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "omni-bench" / "ref_audio"
 
     def take(index: int) -> Prompt:
         recording = None
@@ -259,17 +261,5 @@ def _cached(data: bytes, cache: Path, where: str) -> Path:
     path = cache / f"{hashlib.sha256(data).hexdigest()}.{suffix}"
     if path.is_file() and path.stat().st_size == len(data):
         return path
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise DatasetError(f"{where}: cannot write the recording to {cache}: {error.strerror or error}") from error
+    write_atomically(path, lambda temporary: temporary.write_bytes(data))
     return path
-
-
-def _default_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "omni-bench" / "ref_audio"

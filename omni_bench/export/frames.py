@@ -212,18 +212,18 @@ def _level(level: Row) -> Row:
         "rate_hz": None,
         **level_fields(level_of(level)),
         "invalid_reasons": _codes(reasons_of(level)),
-        **_metrics(level, columns.LEVEL_METRICS),
+        **level_metrics(level, columns.LEVEL_METRICS),
         **{name: accuracy.get(name) for name in ("judge", "words", "edits")},
         **{f"client_{name}": client.get(name) for name in ("lag_p50_ms", "lag_p99_ms")},
     }
 
 
-def _metrics(level: Row, metrics: Iterable[Metric]) -> dict[str, Any]:
-    """The figures of a level of run.json, or of the history in that form."""
+def level_metrics(level: Row, metrics: Iterable[Metric], figures: Sequence[str] = FIGURES) -> dict[str, Any]:
+    """The values of a level of run.json, or of the history in that form; ``figures``: those of a distribution."""
     found = {}
     for metric in metrics:
         if metric.scope is Scope.REQUEST and metric.path is None:
-            found |= {f"{metric.name}_{name}": metric.value_in(level, name) for name in FIGURES}
+            found |= {f"{metric.name}_{name}": metric.value_in(level, name) for name in figures}
         else:
             found[metric.name] = metric.value_in(level)
     return found
@@ -240,7 +240,7 @@ def _night(night: StoredRun, outcome: str | None) -> Row:
 
 def _night_level(night: StoredRun, level: StoredLevel) -> Row:
     of_night = {name: getattr(night, name) for name in ("run_id", "series", "scenario", "started_utc")}
-    figures = _metrics(vars(level), [one for one in columns.LEVEL_METRICS if one.name != "stalls"])
+    figures = level_metrics(vars(level), [one for one in columns.LEVEL_METRICS if one.name != "stalls"])
     return {**of_night, **vars(level), "invalid_reasons": _codes(level.reasons), **figures}
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from omni_bench.compare.ab.state import STATE_NAME, StudyState
 from omni_bench.errors import ConfigError, StoreError, shorten
-from omni_bench.export.frames import study_runs
+from omni_bench.export.frames import level_metrics, study_runs
 from omni_bench.metrics.definitions import METRICS
 from omni_bench.metrics.metric import Scope
 from omni_bench.nightly.history.records import record_of_run
@@ -151,13 +151,8 @@ def metrics_of(run: Mapping[str, Any]) -> dict[str, float]:
         name = level_name(level_of(level))
         for key in ("requests", "completed", "faulty", "failed"):
             found[f"{name}/{key}"] = level.get(key)
-        for metric in METRICS.values():
-            if metric.scope is Scope.REQUEST and metric.path is None:
-                figures = {f"{metric.name}_{figure}": metric.value_in(level, figure) for figure in _FIGURES}
-            else:
-                figures = {metric.name: metric.value_in(level)}
-            if level["valid"] or metric.scope is Scope.CHECK:
-                found |= {f"{name}/{key}": value for key, value in figures.items()}
+        shown = [metric for metric in METRICS.values() if level["valid"] or metric.scope is Scope.CHECK]
+        found |= {f"{name}/{key}": value for key, value in level_metrics(level, shown, _FIGURES).items()}
     return {key: float(value) for key, value in found.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from omni_bench.metrics import pace
-from omni_bench.metrics.pcm import first_audible_sample, samples_from_pcm
+from omni_bench.metrics.pcm import audible_span, samples_from_pcm
 from omni_bench.metrics.stalls import Playback, playback, sample_played_ns
 from omni_bench.records.timeline import Timeline
 
@@ -78,11 +78,11 @@ def ttfa_ms(request: AnsweredRequest) -> float | None:
     timeline = request.timeline
     if request.pcm is None or timeline.sample_rate_hz is None:
         return None
-    audible = first_audible_sample(samples_from_pcm(request.pcm), timeline.sample_rate_hz)
-    if audible is None:
+    span = audible_span(samples_from_pcm(request.pcm), timeline.sample_rate_hz)
+    if span is None:
         return None
     played_ns = sample_played_ns(
-        timeline.chunk_arrived_ns, timeline.chunk_samples, timeline.sample_rate_hz, sample_index=audible
+        timeline.chunk_arrived_ns, timeline.chunk_samples, timeline.sample_rate_hz, sample_index=span[0]
     )
     return (played_ns - timeline.started_ns) / NS_PER_MS
 

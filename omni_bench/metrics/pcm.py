@@ -15,18 +15,12 @@ def samples_from_pcm(pcm: bytes) -> np.ndarray:
     return np.frombuffer(pcm, dtype="<i2", count=whole // 2).astype(np.float64) / 32768.0
 
 
-def first_audible_sample(samples: np.ndarray, sample_rate_hz: int) -> int | None:
-    """Index of the first sample of the first window above −50 dBFS; None if there is none.
+def audible_span(samples: np.ndarray, sample_rate_hz: int) -> tuple[int, int] | None:
+    """(first, end) in samples of what can be heard, the end excluded; None if no window is above −50 dBFS.
 
     ``samples``: float [n] in −1..1. Windows of 20 ms follow each other from sample 0; a
     shorter last one counts by its own mean. Non-finite samples count as silence.
     """
-    span = audible_span(samples, sample_rate_hz)
-    return None if span is None else span[0]
-
-
-def audible_span(samples: np.ndarray, sample_rate_hz: int) -> tuple[int, int] | None:
-    """(first, end) in samples from the first to the last such window, the end excluded; None if there is none."""
     if len(samples) == 0:
         return None
     window = max(1, round(WINDOW_S * sample_rate_hz))

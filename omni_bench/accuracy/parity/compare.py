@@ -161,7 +161,7 @@ def compare_run_answers(answers: Sequence[ParityAnswer], clean: Sequence[ParityA
     a prompt and seed twice, its first answer that ended cleanly counts. ``solo_id`` is the request of ``clean``;
     the neighbours are those of ``answers``.
     """
-    twins: dict[tuple[str, int], ParityAnswer] = {}
+    twins: dict[tuple[str, int | None], ParityAnswer] = {}
     for other in clean:
         if other.timeline.seed is None:
             continue
@@ -171,10 +171,7 @@ def compare_run_answers(answers: Sequence[ParityAnswer], clean: Sequence[ParityA
     flight = [answer.timeline for answer in answers]
     joined = []
     for answer in answers:
-        twin = (
-            twins.get((answer.timeline.prompt_id, answer.timeline.seed)) if answer.timeline.seed is not None else None
-        )
-        if twin is not None:
+        if (twin := twins.get((answer.timeline.prompt_id, answer.timeline.seed))) is not None:
             joined.append(compare_answers(answer, twin, flight))
     return joined
 

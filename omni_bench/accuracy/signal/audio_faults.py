@@ -112,16 +112,12 @@ def audio_faults(audio: bytes | np.ndarray, sample_rate_hz: int, text: str | Non
     elif span[0] > BEFORE_LIMIT_S * sample_rate_hz or len(samples) - span[1] > AFTER_LIMIT_S * sample_rate_hz:
         reasons.append("dead_air")
     if text is not None:
-        reasons += _length_faults(len(samples) / sample_rate_hz, speaking_time(text, language))
+        duration_s, limits = len(samples) / sample_rate_hz, speaking_time(text, language)
+        reasons += ["truncated"] if duration_s < limits.shortest_s else []
+        reasons += ["runaway"] if duration_s > limits.longest_s else []
     if finite.any() and np.mean(np.abs(samples[finite]) >= FULL_SCALE) > CLIPPED_SHARE:
         reasons.append("clipped")
     return in_order(reasons)
-
-
-def _length_faults(duration_s: float, limits: SpeakingTime) -> list[str]:
-    if duration_s < limits.shortest_s:
-        return ["truncated"]
-    return ["runaway"] if duration_s > limits.longest_s else []
 
 
 def delivery_faults(timeline: Timeline) -> tuple[str, ...]:

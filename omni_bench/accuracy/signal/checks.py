@@ -36,9 +36,8 @@ EQUAL_S = 0.075
 """A server copies frames or chunks (80 ms and more); what is shorter is equal because the voice speaks so."""
 OWN_SHARE, OWN_LEAST = 0.10, 3
 END_S = 0.020
-MOST_SPLICE_CLIPS = (
-    32  # spread over the level: enough to prove it, and what a voice's own roughness adds up to is bounded
-)
+MOST_SPLICE_CLIPS = 32
+"""Spread over the level: enough to prove it, and what a voice's own roughness adds up to is bounded."""
 
 
 @dataclass(frozen=True)

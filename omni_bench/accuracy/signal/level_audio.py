@@ -18,7 +18,7 @@ import numpy as np
 from omni_bench.accuracy.signal.dead_air import Quiet, level_quiet
 from omni_bench.accuracy.signal.level_p import LEVEL_P, at_least_p
 from omni_bench.accuracy.signal.splices import level_splice_p
-from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shift_octaves, shifts_octaves, typical_shape
+from omni_bench.accuracy.signal.voice_traits import VoiceTraits, shifts_octaves, typical_shape
 from omni_bench.metrics.pace import USUAL_RATES_HZ
 
 CUT_DB = -15.0
@@ -211,7 +211,7 @@ def wrong_rate(clips: Sequence[ClipTraits], references: Sequence[ClipTraits], sa
     level, recordings = _medians(clips), _medians(references)
     if level is None or recordings is None:
         return None
-    formants, fit = shift_octaves(level[2], recordings[2])
+    formants, fit = (float(one[0]) for one in shifts_octaves([level[2]], [recordings[2]]))
     f0, pace = level[0] - recordings[0], level[1] - recordings[1]
     for made_at_hz in USUAL_RATES_HZ:
         expected = math.log2(sample_rate_hz / made_at_hz)

@@ -26,14 +26,12 @@ class Anchors:
 
 @dataclass(frozen=True)
 class SelfMatches:
-    """Audible stretches of 40 ms or more that occur earlier in the same response, and what is periodic.
+    """Audible stretches of 40 ms or more that occur earlier in the same response: ``at`` is the later position.
 
-    ``repeats``: ``at`` is the later position. ``periodic``: bool [n], where the signal repeats itself
-    over and over at one distance (a steady synthetic tone), which is no fault.
+    What repeats itself over and over at one distance (a steady synthetic tone) is periodic, which is no fault.
     """
 
     repeats: tuple[AudioMatch, ...]
-    periodic: np.ndarray
     anchors: Anchors
 
 
@@ -65,7 +63,7 @@ def self_matches(samples: np.ndarray, sample_rate_hz: int) -> SelfMatches:
                 repeats.append(match)
     kept = [match for match in repeats if not periodic[match.at : match.at + match.length].all()]
     anchors = anchors[~periodic[anchors]]
-    return SelfMatches(tuple(sorted(kept, key=lambda match: match.at)), periodic, Anchors(anchors, hashes[anchors]))
+    return SelfMatches(tuple(sorted(kept, key=lambda match: match.at)), Anchors(anchors, hashes[anchors]))
 
 
 def anchor_positions(samples: np.ndarray, hashes: np.ndarray, window: int) -> np.ndarray:

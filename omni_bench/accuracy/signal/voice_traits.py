@@ -47,14 +47,11 @@ def typical_shape(shapes: Sequence[np.ndarray]) -> np.ndarray:
     return np.median([shape[:steps] for shape in shapes], axis=0)
 
 
-def shift_octaves(shape: np.ndarray, typical: np.ndarray) -> tuple[float, float]:
-    """By how many octaves ``shape`` lies above ``typical``, at most two thirds, and its fit (correlation) then."""
-    octaves, fits = shifts_octaves([shape], [typical])
-    return float(octaves[0]), float(fits[0])
-
-
 def shifts_octaves(shapes: Sequence[np.ndarray], typical: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The same of many, each beside its own of ``typical`` or all beside the only one; as far as all of them go."""
+    """By how many octaves each shape lies above its own of ``typical``, or above the only one; and its fit then.
+
+    At most two thirds, as far as all of them go. The fit is a correlation.
+    """
     steps = min(map(len, (*shapes, *typical)))
     ours = np.array([shape[:steps] for shape in shapes])
     theirs = np.array([shape[:steps] for shape in typical])

@@ -20,6 +20,7 @@ from torch import nn
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ
 from omni_bench.accuracy.asr.weights.files import verify_sha256
 from omni_bench.accuracy.asr.weights.packages import locate_file
+from omni_bench.accuracy.voices.similarity import unit
 from omni_bench.errors import AccuracyError
 from reference_impl.model.speaker_encoder import mel_filters
 
@@ -86,12 +87,6 @@ class SpeakerEncoder(nn.Module):
             samples, FFT_SAMPLES, HOP_SAMPLES, window=self.window, center=True, pad_mode="constant", return_complex=True
         )
         return (self.filters @ spectrum.abs().square()).transpose(1, 2)
-
-
-def unit(vector: np.ndarray) -> np.ndarray | None:
-    """``vector`` with the length 1; None if it has none."""
-    length = float(np.linalg.norm(vector))
-    return vector / length if length > 0 else None
 
 
 def at_least_level(samples: np.ndarray) -> np.ndarray:

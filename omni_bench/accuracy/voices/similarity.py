@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from omni_bench.accuracy.asr.clips import WHISPER_RATE_HZ, AsrClip, load_samples_16k
-from omni_bench.metrics.pcm import AUDIBLE_DBFS, WINDOW_S
+from omni_bench.metrics.pcm import audible_span
 
 ONSET_S = 1.0
 """Four words of an onset; longer ones dilute a short splice (reports/speaker_similarity.md)."""
@@ -86,11 +86,8 @@ def voice_prints(encoder: Encoder, clips: Sequence[AsrClip]) -> list[VoicePrint]
 
 def without_outer_silence(samples: np.ndarray) -> np.ndarray:
     """16 kHz samples from the first to the last audible window of 20 ms; empty if none is audible."""
-    window = round(WINDOW_S * WHISPER_RATE_HZ)
-    whole = samples.size // window * window
-    power = np.mean(np.square(samples[:whole].reshape(-1, window), dtype=np.float64), axis=1)
-    audible = np.flatnonzero(power > 10 ** (AUDIBLE_DBFS / 10))
-    return samples[audible[0] * window : (audible[-1] + 1) * window] if audible.size else samples[:0]
+    first, end = audible_span(samples, WHISPER_RATE_HZ) or (0, 0)
+    return samples[first:end]
 
 
 def compare_level(
@@ -138,9 +135,13 @@ def median_voice(vectors: Sequence[np.ndarray | None]) -> np.ndarray | None:
     known = [vector for vector in vectors if vector is not None]
     if len(known) < MIN_UTTERANCES:
         return None
-    median = np.median(known, axis=0)
-    length = float(np.linalg.norm(median))
-    return median / length if length > 0 else None
+    return unit(np.median(known, axis=0))
+
+
+def unit(vector: np.ndarray) -> np.ndarray | None:
+    """``vector`` with the length 1; None if it has none."""
+    length = float(np.linalg.norm(vector))
+    return vector / length if length > 0 else None
 
 
 def outlier_limit(cosines) -> float | None:

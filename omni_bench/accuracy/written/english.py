@@ -306,20 +306,14 @@ def english_places(text: str) -> list[Place]:
 
 def _plain(text: str) -> str:
     """Lower-case letters without diacritics. Roman numerals are marked before their case is lost."""
-    additional = _additional_diacritics()
-    text = "".join(additional.get(character, character) for character in text.replace("_", " "))
+    from whisper.normalizers.basic import ADDITIONAL_DIACRITICS  # imports torch
+
+    text = "".join(ADDITIONAL_DIACRITICS.get(character, character) for character in text.replace("_", " "))
     text = "".join(one if one == "≠" else unicodedata.normalize("NFKD", one) for one in text)
     bare = "".join(one for one in text if unicodedata.category(one) != "Mn")
     return re.sub(
         r"\b(?=[IVXL]{2})(XL|L?X{0,3})(IX|IV|V?I{0,3})(?<=[IVXL])\b(?!')", lambda match: f"{match[0]}_", bare
     ).lower()
-
-
-@lru_cache(maxsize=1)
-def _additional_diacritics() -> dict[str, str]:
-    from whisper.normalizers.basic import ADDITIONAL_DIACRITICS  # imports torch
-
-    return ADDITIONAL_DIACRITICS
 
 
 @lru_cache(maxsize=1)

@@ -292,7 +292,7 @@ def test_no_form_of_a_number_is_one_of_another_number(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_any_short_form_and_any_number_can_be_read(language):
-    """Short forms without their full stops, and "IIb" behind one, were KeyErrors, numbers of many digits ValueErrors."""
+    """Short forms without their full stops, and "IIb" behind one, were KeyErrors, long numbers ValueErrors."""
     shorts = [one.partition("=")[0] for one in ABBREVIATIONS.get(language, "").split("|")]
     numbers = [pattern.format("7" * digits) for digits in (400, 4301) for pattern in ("{}", "{}.5", "${}.50", "{} km")]
     for text in [*shorts, *(one.replace(".", "").replace(" ", "") for one in shorts), *numbers, "No.IIb", "m'XIV"]:
