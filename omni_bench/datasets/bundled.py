@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from omni_bench.datasets.seed_tts import META_NAME, parse_meta, read_seed_tts
+from omni_bench.datasets.seed_tts import META_NAME, MetaRow, parse_meta, read_seed_tts
 from omni_bench.datasets.source import PromptSource
 from omni_bench.errors import DatasetError
 
@@ -38,19 +38,21 @@ def read_bundled(name: str, locale: str, *, design: bool = False) -> PromptSourc
 
 def count_rows(name: str, locale: str) -> int:
     """Rows of a bundled set's meta.lst (the recordings are not looked at)."""
-    meta = bundled_root() / name / locale / META_NAME
-    return len(parse_meta(meta.read_bytes(), str(meta)))
+    return len(_rows(name, locale))
 
 
 def bundled_texts(locale: str) -> list[str]:
     """The sentences of all bundled sets in a language, each once; [] if there are none."""
     texts: list[str] = []
     for name in bundled_names():
-        meta = bundled_root() / name / locale / META_NAME
         if locale in bundled_locales(name):
-            rows = parse_meta(meta.read_bytes(), str(meta), design=name.endswith(DESIGN_SUFFIX))
-            texts += [row.text for row in rows]
+            texts += [row.text for row in _rows(name, locale)]
     return list(dict.fromkeys(texts))
+
+
+def _rows(name: str, locale: str) -> list[MetaRow]:
+    meta = bundled_root() / name / locale / META_NAME
+    return parse_meta(meta.read_bytes(), str(meta), design=name.endswith(DESIGN_SUFFIX))
 
 
 def bundled_locales(name: str) -> list[str]:

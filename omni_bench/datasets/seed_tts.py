@@ -24,7 +24,6 @@ from omni_bench.datasets.source import (
     bad_text,
     id_key,
     resolve_inside,
-    source_of,
 )
 from omni_bench.errors import DatasetError, shorten
 from omni_bench.records.prompt import Prompt
@@ -154,7 +153,8 @@ def read_seed_tts(root: str | Path, locale: str, *, design: bool = False) -> Pro
         ref_text = None if design else row.ref_text
         prompts.append(Prompt(row.id, row.text, ref_text, audio, locale, row.instructions))
     problems.raise_if_any()
-    return source_of(str(folder if meta.name == META_NAME else meta), prompts)
+    label = str(folder if meta.name == META_NAME else meta)
+    return PromptSource(label, tuple(prompt.id for prompt in prompts), prompts.__getitem__)
 
 
 def _list_of(root: Path, locale: str) -> Path:

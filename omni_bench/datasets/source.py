@@ -34,11 +34,6 @@ class PromptSource:
     take: Callable[[int], Prompt]
 
 
-def source_of(label: str, prompts: list[Prompt]) -> PromptSource:
-    """A :class:`PromptSource` over prompts that are already complete."""
-    return PromptSource(label, tuple(prompt.id for prompt in prompts), prompts.__getitem__)
-
-
 @dataclass
 class RowProblems:
     """Collects what is wrong with rows, to report many at once instead of one a run."""

@@ -108,7 +108,7 @@ def _distribution(figures: Mapping[str, Any], theirs: str) -> dict[str, Any]:
     """Their std is that of the values themselves, ours with n − 1."""
     n, std = figures.get("n") or 0, figures.get("std")
     found = {f"mean_{theirs}": figures.get("mean"), f"median_{theirs}": figures.get("p50")}
-    found[f"std_{theirs}"] = None if std is None else std * ((n - 1) / n) ** 0.5
+    found[f"std_{theirs}"] = None if std is None or not n else std * ((n - 1) / n) ** 0.5
     known = _percentiles(figures)
     found |= {f"p{percentile}_{theirs}": value for percentile, value in known}
     if known and theirs.startswith("audio_"):

@@ -104,7 +104,8 @@ def trace_of(events: Iterable[object], file: str, name: str) -> Trace | None:
         counts[stage, "to_host"] += kernel["name"].startswith(_TO_HOST)
     window = _window(steps or [_interval(one) for one in timed])
     if steps:  # the thread of the steps: what no stage has of it
-        own = [one for one in spans if (one.get("pid"), one.get("tid")) == _thread_of_steps(spans)]
+        of_steps = next((one.get("pid"), one.get("tid")) for one in spans if one["name"] == SPAN_PREFIX + STEP)
+        own = [one for one in spans if (one.get("pid"), one.get("tid")) == of_steps]
         host_us[HOST_GAPS] += window[1] - window[0] - length(_clipped(map(_interval, own), window))
     elif not spans:
         calls[name], host_us[name] = 1, window[1] - window[0]
@@ -174,10 +175,6 @@ def _correlation(event: Event) -> int | str | None:
     arguments = event.get("args")
     found = arguments.get("correlation") if isinstance(arguments, Mapping) else None
     return found if isinstance(found, (int, str)) else None
-
-
-def _thread_of_steps(spans: Sequence[Event]) -> tuple[Any, Any]:
-    return next((one.get("pid"), one.get("tid")) for one in spans if one["name"] == SPAN_PREFIX + STEP)
 
 
 def _window(intervals: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -10,9 +10,7 @@ from omni_bench.records.level import level_or_none, level_title
 from omni_bench.report.format import NA, fixed, percent
 from omni_bench.report.judge import own_error_line
 from omni_bench.report.table import by_characters
-from omni_bench.report.utterances import alignment_markdown, audio_link, by_damage, score_of
-
-MARKS = "~~missing~~, **added**, ~~said~~ → **heard**"
+from omni_bench.report.utterances import MARKS, alignment_markdown, audio_link, by_damage, score_of
 
 
 def render_evidence(run: Mapping[str, Any], utterances: Sequence[Mapping[str, Any]]) -> str | None:

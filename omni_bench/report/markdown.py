@@ -45,7 +45,7 @@ from omni_bench.report.table import (
     shown_metrics,
     standstill_lines,
 )
-from omni_bench.report.utterances import Records, by_damage, is_rejected, rejected_table, utterance_table
+from omni_bench.report.utterances import MARKS, Records, by_damage, is_rejected, rejected_table, utterance_table
 
 NO_RECORDS = Records()
 WORST_UTTERANCES = 10
@@ -259,7 +259,7 @@ def _worst(run: Mapping[str, Any], records: Records) -> str | None:
         sources = {hit["victim"]: source_name(hit) for hit in records.hits}
         intro = (
             f"{len(damaged)} of {len(utterances)} utterances differ from their text; the worst {shown}. "
-            f"~~missing~~, **added**, ~~said~~ → **heard**; S / D / I: {unit}s changed, missing and added. "
+            f"{MARKS}; S / D / I: {unit}s changed, missing and added. "
             f"All of them: [{EVIDENCE}]({EVIDENCE})."
         )
         body = f"{intro}\n\n{utterance_table(damaged, shown, sources, error_rate(run))}"

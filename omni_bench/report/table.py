@@ -105,20 +105,9 @@ def _cell(metric: Metric) -> Callable[[Level], str]:
     return lambda level: metric_text(metric, metric.value_in(level))
 
 
-def level_headers(run: Run) -> tuple[str, ...]:
-    """The headers of :func:`columns`."""
-    return tuple(column.header for column in columns(run))
-
-
 def level_header(records: Iterable[Mapping[str, Any]]) -> str:
     """What stands above the levels of a run, or those of its lines: "c", or "rate" in an open loop."""
     return "rate" if is_open_loop(map(level_or_none, records)) else "c"
-
-
-def level_rows(run: Run) -> list[list[str]]:
-    """One row a concurrency level, in the order of the run, with the columns of :func:`level_headers`."""
-    shown = columns(run)
-    return [[column.cell(level) for column in shown] for level in run["levels"]]
 
 
 def by_characters(run: Mapping[str, Any]) -> bool:
@@ -148,7 +137,9 @@ def parity_cell(level: Mapping[str, Any]) -> str:
 
 def level_table(run: Mapping[str, Any]) -> str:
     """The table to paste: one row a concurrency level."""
-    return markdown_table(level_headers(run), level_rows(run))
+    shown = columns(run)
+    rows = [[column.cell(level) for column in shown] for level in run["levels"]]
+    return markdown_table([column.header for column in shown], rows)
 
 
 def request_values(requests: Sequence[Mapping[str, Any]], level: LevelKey | None, name: str) -> list[tuple[str, float]]:

@@ -15,6 +15,7 @@ from omni_bench.records.level import level_text
 from omni_bench.report.format import NA, percent
 from omni_bench.report.table import level_header, markdown_table
 
+MARKS = "~~missing~~, **added**, ~~said~~ → **heard**"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/-]+")
 
 
@@ -76,7 +77,7 @@ def utterance_table(
 
 
 def alignment_markdown(score: UtteranceScore) -> str:
-    """The compared texts as one line of markdown: ~~missing~~, **added**, ~~said~~ → **heard**.
+    """The compared texts as one line of markdown, with :data:`MARKS`.
 
     Words are escaped, so that the line can stand in a table cell.
     """

@@ -126,8 +126,8 @@ def locate(request: Request, heard: Words, source: SourceText, score: float, wei
         relation=source.relation,
         also=source.also,
         position=position_of(first, last, heard, request.target, unexplained),
-        heard=_joined(heard[first : last + 1]),
-        words=_joined(source.words[source_first : source_last + 1]),
+        heard=" ".join(heard[first : last + 1]),
+        words=" ".join(source.words[source_first : source_last + 1]),
         score=score,
         concurrency=request.concurrency,
     )
@@ -191,7 +191,3 @@ def _extend(
     while last + 1 < len(heard) and source_last + 1 < len(source) and heard[last + 1] == source[source_last + 1]:
         last, source_last = last + 1, source_last + 1
     return first, last, source_first, source_last
-
-
-def _joined(words: Words) -> str:
-    return " ".join(words)

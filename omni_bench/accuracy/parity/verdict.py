@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omni_bench.accuracy.parity.compare import CODES, PCM, ParityComparison
@@ -63,11 +63,6 @@ def mcnemar_p(worse: int, worse_alone: int) -> float:
     return float(binomtest(worse, worse + worse_alone, 0.5).pvalue)
 
 
-def repeat_checks(comparisons: Iterable[ParityComparison]) -> list[ParityComparison]:
-    """The comparisons in which a request had no company either time: what they show is the server's own."""
-    return [one for one in comparisons if one.equal is not None and (one.repeat or one.concurrency == 1)]
-
-
 def level_parity(
     comparisons: Sequence[ParityComparison], concurrency: Level, *, deterministic: bool
 ) -> LevelParity | None:
@@ -76,7 +71,8 @@ def level_parity(
     mine = [one for one in all_of_level if not one.repeat]
     if not mine:
         return None
-    checks = repeat_checks(comparisons)
+    # in which a request had no company either time: what they show is the server's own
+    checks = [one for one in comparisons if one.equal is not None and (one.repeat or one.concurrency == 1)]
     repeats_differ = sum(not one.equal for one in checks)
     repeatable = None if not checks else repeats_differ == 0
     answered = [one for one in mine if one.equal is not None]

@@ -558,17 +558,13 @@ def _money(sign: str, amount: str, scale: str | None, code: str) -> Iterator[Pla
         links = ["", *_sign_words("&", code)]
         short = [f"{one} {name} {link} {rest}" for one in whole_said[:1] for name in names for link in links]
         short += [f"{whole_said[0]} {link} {rest} {name}" for name in names for link in links[1:]]
-        joined = _currency_in_words(f"{whole}.{parts[1]}", currency, code)
-        cents = joined.split()[-1:] if joined else []
+        joined = num2words_says(float(f"{whole}.{parts[1]}"), code, to="currency", currency=currency)
+        joined = _words_of(folded(joined, code)) if joined else ""
+        cents = joined.split()[-1:]
         short += [f"{one} {cent}" for one in short[: len(names) * len(links)] for cent in cents]
         short += [f"{rest} {cent}" for cent in cents if not whole.strip("0")]
         readings = [*short, *([joined] if joined else []), *readings]
     yield place(*readings)
-
-
-def _currency_in_words(amount: str, currency: str, code: str) -> str | None:
-    said = num2words_says(float(amount), code, to="currency", currency=currency)
-    return _words_of(folded(said, code)) if said else None
 
 
 @lru_cache(maxsize=64)

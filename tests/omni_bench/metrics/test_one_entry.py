@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compare_factory import Factory
+from level_cells import level_headers, level_rows
 from timelines import make_timeline
 
 from omni_bench.compare.compare import compare_runs
@@ -22,7 +23,7 @@ from omni_bench.nightly.history.records import record_of_run
 from omni_bench.nightly.history.trend import trends
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.report.plots import plots_of
-from omni_bench.report.table import level_headers, level_rows, percentile_table
+from omni_bench.report.table import percentile_table
 from omni_bench.run.stored_results import read_results
 
 EXTEND = Path(__file__).parents[3] / "docs/extend.md"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import run_factory as runs
+from level_cells import level_headers, level_rows
 
 from omni_bench.records.schema import validate_run
 from omni_bench.report.cross_talk import HITS_SHOWN, cross_talk_section, source_name
 from omni_bench.report.markdown import render_report
-from omni_bench.report.table import level_headers, level_rows
 from omni_bench.report.utterances import Records
 
 FOUND = {

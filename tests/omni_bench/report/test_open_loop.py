@@ -2,6 +2,7 @@
 
 import pytest
 import run_factory as runs
+from level_cells import level_headers, level_rows
 
 from omni_bench.accuracy.parity.compare import ParityComparison
 from omni_bench.accuracy.parity.records import comparison_record, parity_record
@@ -16,7 +17,6 @@ from omni_bench.report.console import notes, summary_table
 from omni_bench.report.markdown import render_report
 from omni_bench.report.open_loop import answer_line, open_loop_section, rate_search_section, search_lines, slo_line
 from omni_bench.report.plots import draw_plots
-from omni_bench.report.table import level_headers, level_rows
 from omni_bench.report.utterances import Records
 from omni_bench.run.document import build_level, build_run, utterance_record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import run_factory as runs
+from level_cells import level_headers, level_rows
 
 from omni_bench.accuracy.parity.compare import Neighbour, ParityComparison, Words
 from omni_bench.accuracy.parity.records import comparison_record, parity_record
@@ -11,7 +12,6 @@ from omni_bench.accuracy.parity.verdict import level_parity
 from omni_bench.report.console import summary_table
 from omni_bench.report.markdown import render_report
 from omni_bench.report.parity import parity_section, place_of
-from omni_bench.report.table import level_headers, level_rows
 from omni_bench.report.utterances import Records
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import run_factory as runs
+from level_cells import level_headers, level_rows
 
 from omni_bench.report import table
 
@@ -73,7 +74,7 @@ def test_chinese_is_told_by_characters(locale):
 def test_a_language_that_nobody_judged_is_not_asked_for():
     run = runs.make_run(levels=[runs.make_level(1, judge=False)])
     run["provenance"]["prompts"]["locale"] = "klingon"
-    assert table.level_headers(run) == SPEECH
+    assert level_headers(run) == SPEECH
 
 
 def chat(modalities):
@@ -107,11 +108,11 @@ def test_a_text_alone_has_no_columns_of_audio():
 def test_requests_with_invalid_audio_are_not_ok():
     level = runs.make_level(1)
     level.update(faulty=3, invalid={"silent": 2, "clipped": 2})
-    assert table.level_rows({"levels": [level]})[0][1] == "9/12"
+    assert level_rows({"levels": [level]})[0][1] == "9/12"
     del level["faulty"]  # schema 1.0: one request may have had two faults
-    assert table.level_rows({"levels": [level]})[0][1] == "n/a/12"
+    assert level_rows({"levels": [level]})[0][1] == "n/a/12"
     level["invalid"] = {}
-    assert table.level_rows({"levels": [level]})[0][1] == "12/12"
+    assert level_rows({"levels": [level]})[0][1] == "12/12"
 
 
 def test_missing_figures_are_na():
