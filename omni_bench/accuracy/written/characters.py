@@ -6,10 +6,11 @@ import html
 import re
 import unicodedata
 
-# SSML and control tokens of models: a name, attributes with quoted values. "x < 5 and y > 3" is no tag.
+# SSML and control tokens of models: a name, attributes with quoted values. "x < 5 and y > 3" is no tag. What has to be
+# looked for has a limit: of a text full of beginnings each would be looked through to its end.
 _TAG = re.compile(
     r"""
-      <!--.*?--> | <\?.*?\?> | <\|[^|<>]*\|> | <!\[CDATA\[ | \]\]>
+      <!--.{0,4000}?--> | <\?.{0,4000}?\?> | <\|[^|<>]*\|> | <!\[CDATA\[ | \]\]>
     | (?<!<)</?(?P<name>[A-Za-z][\w:.-]*)(?P<attributes>(?:\s+[\w:.-]+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>=]+))*)\s*/?>
     """,
     re.VERBOSE | re.DOTALL,

@@ -55,7 +55,7 @@ _TOKEN = re.compile(
     | (?P<feet>\d{{1,2}}'\s?\d{{1,2}}(?:"|''))
     | (?P<fraction>(?<![\d/])\d{{1,3}}[/⁄]\d{{1,3}}(?![\d/]))
     | (?P<version>\d+(?:\.\d+){{2,}})
-    | (?P<ordinal>\d[\d,]*(?:st|nd|rd|th)\b)
+    | (?P<ordinal>\d[\d,]{{0,99}}(?:st|nd|rd|th)\b)
     | (?P<decade>'?\d+0'?s\b)
     | (?P<number>(?:(?<![\w.)])-)?(?:{_NUMBER}))
     | (?P<dotted>(?:[^\W\d_]\.)+[^\W\d_]\b\.?)
