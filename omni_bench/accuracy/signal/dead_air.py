@@ -38,8 +38,9 @@ RARE_SHARE = 1 / 1000
 their level: of the clips that the limits were set on none is."""
 FEWEST_ANSWERS = 8  # for what is usual in a level
 
-_LONG_MARK = re.compile(r"[^\w\s,،、，'’ʼ\"“”()-]\s*(?=.*\w)|-{2}|\s-\s|\n", re.DOTALL)
-_INNER_MARK = re.compile(r"[^\w\s'’ʼ-]\s*(?=.*\w)|-{2}|\s-\s|\n", re.DOTALL)
+_LONG_MARK, _MARK = re.compile(r"[^\w\s,،、，'’ʼ\"“”()-]"), re.compile(r"[^\w\s'’ʼ-]")
+_UP_TO_LAST_LETTER = re.compile(r".*\w", re.DOTALL)
+_BREAK = re.compile(r"-{2}|\s-\s|\n")
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,7 @@ def level_quiet(answers: Sequence[tuple[Quiet, str]]) -> LevelQuiet:
     )
     marked = np.array([may_pause(text) for _, text in answers])
     breaks = np.array(
-        [
-            marks and _LONG_MARK.search(text.strip()) is not None
-            for marks, (_, text) in zip(marked, answers, strict=True)
-        ]
+        [marks and _stands_within(_LONG_MARK, text.strip()) for marks, (_, text) in zip(marked, answers, strict=True)]
     )
 
     def usual_and_more(seconds: np.ndarray) -> float:
@@ -125,7 +123,12 @@ def may_pause(text: str) -> bool:
     """Whether a mark stands within ``text``, or a space in a script that uses it for one (Thai, and others)."""
     text = text.strip()
     caseless = any(unicodedata.category(character) == "Lo" for character in text)
-    return _INNER_MARK.search(text) is not None or (caseless and " " in text)
+    return _stands_within(_MARK, text) or (caseless and " " in text)
+
+
+def _stands_within(mark: re.Pattern[str], text: str) -> bool:
+    said = _UP_TO_LAST_LETTER.match(text)
+    return (said is not None and mark.search(said[0]) is not None) or _BREAK.search(text) is not None
 
 
 def quiet_of(samples: np.ndarray, active: float, sample_rate_hz: int) -> Quiet:

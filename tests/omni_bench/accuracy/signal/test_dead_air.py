@@ -135,6 +135,11 @@ def test_a_short_tail_in_every_answer_shows_in_figures_only():
     assert not any(found.faults for found in tail.values()) and longer.pausing == 0
 
 
+@pytest.mark.timeout(20)
+def test_a_text_full_of_marks_takes_no_minutes():
+    assert not may_pause("a" + "!" * 100_000) and not may_pause("a!" + " " * 100_000) and may_pause("a! " * 30_000)
+
+
 def test_a_text_with_a_mark_may_pause():
     assert not any(map(may_pause, ["Send the well-known book.", "It's here!", "今天天气很好。", "", "..."]))
     assert all(map(may_pause, ["Well, yes.", "No. Yes.", "one\ntwo", "今天，天气", "yes - no", "yes — no", "สวัสดี ครับ"]))
