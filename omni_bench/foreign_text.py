@@ -22,7 +22,7 @@ _COMMAND = re.compile(r"^[^\S\n]*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 _UNSAFE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_BREAK = re.compile(r"[ \t]*(?:\r?\n[ \t]*)+")
+_BREAK = re.compile(r"(?<![ \t])[ \t]*(?:\r?\n[ \t]*)+")
 MAX_NAME_CHARS = 80
 MAX_FIELD_CHARS = 200
 """Of one name, version or other field that a stranger fills, where people read it."""

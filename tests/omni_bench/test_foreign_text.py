@@ -76,6 +76,12 @@ def test_a_page_has_room_for_the_first_parts():
     assert page_of(["a", "b"], "Left out.") == "a\n\nb\n"
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", [" ", "\t ", " \r", " \n", "##", "\r", "#a"])
+def test_a_long_text_takes_no_minutes(piece):
+    assert len(one_line(piece * 100_000 + "a")) <= MAX_LINE_CHARS * 6
+
+
 def test_an_annotation_is_one_line_of_bounded_length():
     line = annotation("error", EVIL, EVIL * 100)
     assert line.startswith("::error title=") and line.count("\n") == 0 and "\x1b" not in line
