@@ -6,7 +6,7 @@ A line may have more than is told here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, Required, TypedDict
 
 from omni_bench.records.convert import expect, structure
 from omni_bench.records.level import Level
@@ -41,6 +41,7 @@ class Line(TypedDict, total=False):
 class RequestLine(Line, total=False):
     """A line of requests.jsonl, solo.jsonl or warmup.jsonl."""
 
+    request_id: Required[str]
     started_ns: int
     finished_ns: int
     ended_ns: int | None

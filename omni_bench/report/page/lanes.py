@@ -35,7 +35,7 @@ def in_flight_ns(records: Iterable[Record]) -> dict[Level, dict[str, tuple[int, 
     for record in records:
         ends = (record.get(name) for name in ("finished_ns", "ended_ns", "failed_ns"))
         finished_ns = next((end for end in ends if end is not None), None)
-        if finished_ns is not None:
+        if finished_ns is not None and "started_ns" in record:
             level = in_flight.setdefault(level_of(record), {})
             level[record["request_id"]] = (record["started_ns"], finished_ns)
     return in_flight

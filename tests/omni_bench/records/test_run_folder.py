@@ -157,6 +157,13 @@ def test_lines_that_a_report_cannot_read_are_refused(folder, file, whole):
             folder.read_lines(path)
 
 
+@pytest.mark.parametrize("file", ["requests.jsonl", "warmup.jsonl", "solo.jsonl"])
+def test_a_request_without_its_id_is_refused(folder, file):
+    folder.write_lines(folder.path / file, [{"prompt_id": "p"}])
+    with pytest.raises(StoreError, match=f"{file}, line 1: missing required field request_id"):
+        folder.read_lines(folder.path / file)
+
+
 def test_a_recording_that_can_be_no_path_is_refused(folder):
     (folder.path / "loop").symlink_to("loop")
     for relative in ("a\0b", "loop/a.wav", "../../elsewhere.wav"):

@@ -19,7 +19,7 @@ from omni_bench.records.invalid_reason import Code, invalid
 from omni_bench.records.run_folder import RunFolder
 from omni_bench.records.timeline_json import timeline_to_dict
 from omni_bench.report.page.cards import MAX_CARDS, MAX_PAGE_TEXT, MAX_TEXT, Card, fitting
-from omni_bench.report.page.lanes import MAX_REQUESTS, swim_lanes
+from omni_bench.report.page.lanes import MAX_REQUESTS, in_flight_ns, swim_lanes
 from omni_bench.report.page.recordings import Recordings, peaks
 from omni_bench.report.write import write_report
 from omni_bench.run.document import utterance_record
@@ -198,3 +198,8 @@ def test_recordings_beyond_the_limit_are_links_and_broken_ones_say_so(tmp_path):
 def test_peaks_are_of_full_scale():
     assert peaks(np.array([0, 0, -32768, 100], dtype=np.int16), 2) == [0, 1000]
     assert peaks(np.array([], dtype=np.int16)) == [0]
+
+
+def test_a_line_without_its_start_has_no_lane():
+    lines = [{"request_id": name, "finished_ns": 3, "concurrency": 1} for name in "ab"]
+    assert in_flight_ns([lines[0], lines[1] | {"started_ns": 1}]) == {1: {"b": (1, 3)}}
