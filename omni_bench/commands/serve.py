@@ -23,8 +23,8 @@ def serve_command(host: str, port: int, overrides: Sequence[str]) -> int:
     check_checkpoint(reference)
     check_port_free(host, port)
     command = server_command(host, port, reference)
-    where = f"at {url_of(host, port)}" if port else f"on a free port of {host}, which its log names"
-    say_aside(f"serving {where}; Ctrl-C ends it")
+    where = f"at {url_of(host, port)}" if port else f"on a free port of {host}, which the log names,"
+    say_aside(f"serving {where} once the log says ready; Ctrl-C ends it")
     if sys.stdout is not None:
         sys.stdout.flush()
     os.execve(command[0], command, server_env())

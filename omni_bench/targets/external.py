@@ -44,8 +44,11 @@ class ExternalTarget:
             if time.monotonic() - started + POLL_S > self._config.startup_timeout_s:
                 where, within = f"target.url={self._config.url}", f"within {self._config.startup_timeout_s:g} s"
                 if answer.status is not None:
-                    hint = "target.health_path=PATH names another page that says so"
-                    said = f"{answer.said} and was not ready {within} (GET {url}; {hint})"
+                    hint = (
+                        "wait longer for it (target.startup_timeout_s), or name another page that answers below 500 "
+                        "once it is ready (target.health_path)"
+                    )
+                    said = f"{answer.said} and was not ready {within} (GET {url}); {hint}"
                     raise TargetError(f"the server at {where} {said}")
                 hint = (
                     "start the server, correct target.url, or wait longer for it (target.startup_timeout_s); "

@@ -60,7 +60,7 @@ class _Judge:
         self.known = KnownChanges(evidence.alarms, [*evidence.nights, tonight])
         self.log, past = series.logs[-1], series.logs[:-1]
         self.points = change_points(series.logs, points=series.points)
-        self.start = max((point.index for point in change_points(past)), default=0)
+        self.start = max((point.index for point in change_points(past, points=series.points)), default=0)
         onset = first_onset(series, self.start, self.known.own(self.metric, self.load))
         self.past = without_alarmed(past[self.start :], onset, self.sign, points=series.points)
         self.prediction = prediction(self.past, points=series.points)

@@ -7,7 +7,7 @@ from omni_bench.metrics.definitions import METRICS
 from omni_bench.nightly.gate.advice import since_text
 from omni_bench.nightly.gate.result import GateOutcome, GateResult, SeriesResult
 from omni_bench.nightly.history.table import baseline_line, metric_name, value_text
-from omni_bench.report.format import NA, change_text, number, signed_percent
+from omni_bench.report.format import NA, change_text, number
 from omni_bench.report.table import markdown_table
 
 HEADERS = ("metric", "load", "tonight", "expected", "change", "vs baseline", "status", "why")
@@ -55,7 +55,7 @@ def _row(one: SeriesResult, *, ratio: bool) -> list[str]:
         value,
         expected,
         change_text(METRICS[one.metric], one.change),
-        signed_percent(one.against_baseline),
+        change_text(METRICS[one.metric], one.against_baseline),
         str(one.status),
         one.reason,
     ]

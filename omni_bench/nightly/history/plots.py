@@ -140,7 +140,7 @@ def _draw(
             axes.axvline(moment, color=colour, linestyle=style, linewidth=1.3, label=f"change point, {name}")
             late = sum(other < moment for other, _ in nights.values()) > len(nights) / 2  # then the room is before it
             where = {"ha": "right" if late else "left", "va": "top", "fontsize": 7.5, "color": colour}
-            text = f" {change_line(change)} "
+            text = f" {change_line(series.metric, change)} "
             axes.text(moment, 0.99, text, transform=axes.get_xaxis_transform(), in_layout=False, **where)
     for alarm in alarms:
         if alarm.raised_by in nights:

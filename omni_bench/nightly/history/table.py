@@ -24,17 +24,18 @@ def trend_rows(trends: Sequence[Trend]) -> list[list[str]]:
             value_text(trend.series.metric, trend.last),
             value_text(trend.series.metric, trend.segment[0]),
             _nights(trend.segment[1]),
-            signed_percent(trend.against_baseline),
-            "; ".join(change_line(change) for change in trend.changes) or "none",
+            change_text(METRICS[trend.series.metric], trend.against_baseline),
+            "; ".join(change_line(trend.series.metric, change) for change in trend.changes) or "none",
         ]
         for trend in trends
     ]
 
 
-def change_line(change: Change) -> str:
-    """``2026-11-03 +6.1 % worse (abc..def)``."""
+def change_line(metric: str, change: Change) -> str:
+    """``2026-11-03 +6.1 % worse (abc..def)``, of a share ``+6.1 points``."""
     direction = "worse" if change.worse else "better"
-    return f"{change.night.date} {signed_percent(change.point.change)} {direction} ({commit_range(change.commits)})"
+    amount = change_text(METRICS[metric], change.point.change)
+    return f"{change.night.date} {amount} {direction} ({commit_range(change.commits)})"
 
 
 def heading(runs: Sequence[StoredRun]) -> str:

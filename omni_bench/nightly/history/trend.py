@@ -147,7 +147,7 @@ def first_night(baseline: Baseline | None) -> tuple[str, str] | None:
 
 def baseline_log(metric: str, load: str, baseline: Baseline | None) -> float | None:
     """Mean logarithm of the baseline's runs; None without a baseline, a value, or a logarithm (an intercept)."""
-    if baseline is None or METRICS[metric].as_share:
+    if baseline is None or (METRICS[metric].as_share and not METRICS[metric].points):
         return None
     logs = series_of(baseline.runs, metric, load).logs
     return statistics.fmean(logs) if logs else None

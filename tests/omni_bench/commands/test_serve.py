@@ -30,4 +30,4 @@ def test_random_weights_can_be_served(monkeypatch, capsys):
     port = str(free_port("127.0.0.1"))
     main(["serve", "--port", port, "reference=qwen3_tts_0_6b_random"])
     assert '"checkpoint": "random"' in " ".join(calls[0][1])
-    assert f"serving at http://127.0.0.1:{port}; Ctrl-C ends it" in capsys.readouterr().err
+    assert f"serving at http://127.0.0.1:{port} once the log says ready; Ctrl-C ends it" in capsys.readouterr().err

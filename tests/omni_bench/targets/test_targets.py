@@ -61,7 +61,7 @@ def test_an_external_server_that_answers_but_is_not_healthy(tmp_path):
     with fake_server("fake_http_server.py", "late:600", status=503) as (port, _):
         config = TargetConfig(kind="external", url=f"http://127.0.0.1:{port}", startup_timeout_s=0.1)
         with pytest.raises(
-            TargetError, match=rf"url=http://127.0.0.1:{port} answers 503 \(unhealthy\) .* within 0.1 s"
+            TargetError, match=rf"url=http://127.0.0.1:{port} answers 503 \(unhealthy\) .* within 0.1 s .*; wait longer"
         ):
             ExternalTarget(config).start()
         (finding,) = TARGET.findings(RunConfig(target=config))

@@ -9,6 +9,7 @@ import pytest
 from reasons import because
 
 from omni_bench.errors import ComparabilityError, ConfigError
+from omni_bench.nightly.gate.markdown import HEADERS, series_rows
 from omni_bench.nightly.gate.night import gate_night
 from omni_bench.nightly.gate.result import GateOutcome, Status
 from omni_bench.nightly.history.database import History
@@ -167,6 +168,10 @@ def test_a_night_that_is_late_for_every_seventh_request_fails_by_its_tail_alone(
         again = with_tail(13, stalled=1 / 7, role=Role.RERUN)
         result = gate_night(history, with_tail(13, stalled=1 / 7), run_again=lambda: again)
     assert result.exit_code == 1 and "acute: +14.3 points" in reasons(result)
+    with made.history_of([with_tail(number) for number in range(1, 13)]) as history:
+        history.set_baseline([with_tail(number).run_id for number in range(1, 13)])
+        rows = series_rows(gate_night(history, with_tail(13, stalled=1 / 7)))
+    assert [row[HEADERS.index("vs baseline")] for row in rows if row[0] == "stalling requests"] == ["+14.3 points"]
 
 
 def test_nights_of_an_older_version_have_no_tail_and_are_judged_without():

@@ -49,6 +49,22 @@ def test_against_the_baseline(runs):
     assert rtf.against_baseline == pytest.approx(0.1, abs=0.01)
 
 
+def test_a_share_changes_in_points_also_against_the_baseline(tmp_path, monkeypatch):
+    runs = [made.night(number, ttfp_tail_ms=75.0, stalled=0.25 if number > 12 else 0.0) for number in range(1, 21)]
+    baseline = Baseline(runs[0].series, "2026-01-05T00:00:00Z", "", tuple(runs[:4]))
+    found = trends(runs, baseline)
+    share = next(trend for trend in found if trend.series.metric == "stalled")
+    assert share.against_baseline == pytest.approx(0.25)
+    row = next(dict(zip(HEADERS, row, strict=True)) for row in trend_rows(found) if row[0] == "stalling requests")
+    assert row["mean vs baseline"] == "+25.0 points" and row["change points"].startswith(
+        "2026-01-13 +25.0 points worse"
+    )
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    draw_trends(runs, found, tmp_path, baseline)
+    assert any("2026-01-13 +25.0 points worse" in " ".join(figures.words(figure)) for figure in drawn)
+
+
 def test_segments_begin_with_the_baseline_as_at_the_gate(runs):
     baseline = Baseline(runs[0].series, "2026-01-19T00:00:00Z", "", tuple(runs[-3:]))
     rtf = next(trend for trend in trends(runs, baseline) if trend.series.metric == "rtf")
