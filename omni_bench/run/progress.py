@@ -181,6 +181,10 @@ class RunProgress:
             self.say(f"{part.name}: {count.line()}{f'; of the study {left}' if left else ''}")
 
     def _begin(self, name: str, total: int, *, may_be_brief: bool = False) -> None:
+        before = self._current
+        if before is not None and before.may_be_brief and before.done < before.total:
+            # the stages after the load follow one another: it is over
+            self._advance(failed=False, by=before.total - before.done)
         self.end()
         self._after_warmup = None
         if total == 0:
@@ -228,7 +232,7 @@ class _Count:
         self.done = self.failed = self.cancelled = self.said = 0
         self.started = self.said_at = time.monotonic()
         self.ended: float | None = None
-        self._may_be_brief = may_be_brief
+        self.may_be_brief = may_be_brief
 
     def elapsed_s(self) -> float:
         """Since it began, until its last one was done."""
@@ -236,7 +240,7 @@ class _Count:
 
     def is_brief(self) -> bool:
         """Whether it is not worth a word so far."""
-        return self._may_be_brief and self.elapsed_s() < BRIEF_S
+        return self.may_be_brief and self.elapsed_s() < BRIEF_S
 
     def is_over(self) -> bool:
         """Whether there is nothing left to count, and it is worth a word."""

@@ -61,6 +61,8 @@ class Ear:
         ask = [replace(clip, request_id=str(number)) for number, clip in enumerate(new.values())]
         heard = transcribe(ask, self._asr, self._language, on_progress, spec=self.spec) if ask else []
         self._heard.update(zip(new, heard, strict=True))
+        if on_progress is not None:
+            on_progress(len(clips), len(clips))  # with those that were heard before
         return keys
 
 

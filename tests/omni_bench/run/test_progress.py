@@ -172,6 +172,18 @@ def test_a_stage_after_the_load_speaks_once_it_takes_long(monkeypatch):
     assert lines == ["checking the answers 3/4, about 0:07 left", "checking the answers 4/4, 30 s"]
 
 
+def test_a_stage_is_full_when_the_next_begins(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    with RunProgress(Console(file=out, force_terminal=False)) as progress:
+        for done in range(5):  # told before each plot, as nothing follows the last
+            progress.tell("drawing the plots", done, 5)
+            now[0] += 2.0
+        progress.tell("writing report.md", 0, 1)
+    assert out.getvalue().splitlines() == ["drawing the plots 5/5, 10 s"]
+
+
 def test_a_brief_stage_leaves_no_bar_and_a_terminal_that_is_gone_costs_nothing(monkeypatch):
     out = io.StringIO()
     progress = RunProgress(Console(file=out, force_terminal=True, width=120))

@@ -40,8 +40,9 @@ def test_equal_recordings_are_heard_once_and_keep_their_own_ids(ear):
 
 def test_what_is_known_is_not_asked_again(ear):
     ear([clip("a", 1)], None, "en")
-    ear([clip("z", 1)], None, "en")
-    assert len(ear.asked) == 1
+    told = []
+    ear([clip("z", 1), clip("y", 1)], None, "en", lambda *counts: told.append(counts))
+    assert len(ear.asked) == 1 and told[-1] == (2, 2), "a bar that stays at 0/2 looks like one that failed"
 
 
 def test_references_are_heard_with_the_recordings_and_are_none_of_them(ear, tmp_path):
