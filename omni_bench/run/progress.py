@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn as EtaColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 from omni_bench.load.events import LoadEvent, RequestFinished, WarmupDone
 from omni_bench.records.level import level_title
@@ -64,11 +74,10 @@ class RunProgress:
             else Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                MofNCompleteColumn(),
+                MofNCompleteColumn(table_column=Column(no_wrap=True)),
                 TextColumn("{task.fields[note]}"),
-                TimeElapsedColumn(),
-                TextColumn("ETA"),
-                EtaColumn(compact=True),
+                TimeElapsedColumn(table_column=Column(no_wrap=True)),
+                _EtaColumn(compact=True, table_column=Column(no_wrap=True)),
                 console=self.console,
                 refresh_per_second=4,  # the load worker needs the processor more
                 disable=not self._live,
@@ -86,7 +95,9 @@ class RunProgress:
         self._bars.start()
         if self._part_of is not None:
             part = self._part_of
-            self._shared.whole = self._bars.add_task(part.name, total=part.total, completed=part.done, note=part.left())
+            self._shared.whole = self._bars.add_task(
+                part.name, total=part.total, completed=part.done, note="", left=part.left()
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -200,7 +211,7 @@ class RunProgress:
         count.failed += failed
         self._bars.update(count.task, advance=by, note=count.note())
         if self._part_of is not None and self._shared.whole is not None:
-            self._bars.update(self._shared.whole, note=self._part_of.left())
+            self._bars.update(self._shared.whole, left=self._part_of.left())
         now = time.monotonic()
         if count.done >= count.total:
             count.ended = now
@@ -213,6 +224,15 @@ class RunProgress:
         if self._current is not None:
             self._current.cancelled += 1
             self._bars.update(self._current.task, note=self._current.note())
+
+
+class _EtaColumn(TimeRemainingColumn):
+    """``ETA 00:12``, or what the whole says of itself: "4 min left". The bars alone give way at 80 columns."""
+
+    def render(self, task: Task) -> Text:
+        if left := task.fields.get("left"):
+            return Text(left.removeprefix("about "), style="progress.remaining")
+        return Text.assemble("ETA ", super().render(task))
 
 
 @dataclass

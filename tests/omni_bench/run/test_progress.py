@@ -12,7 +12,7 @@ from timelines import make_timeline
 from omni_bench.load.events import RequestFinished, WarmupDone
 from omni_bench.records.plan import LevelPlan, PlannedRequest
 from omni_bench.run import progress as progress_module
-from omni_bench.run.progress import RunProgress
+from omni_bench.run.progress import PartOf, RunProgress
 
 
 def planned(name: str, warmup: bool) -> PlannedRequest:
@@ -104,6 +104,18 @@ def test_requests_sent_alone_have_a_bar_of_their_own_and_do_not_overfill_that_of
         progress.end()
     last = out.getvalue().rpartition("all levels")[2]
     assert "2/2" in last.splitlines()[0] and "alone, for parity: requests" in last and "3/3" in last
+
+
+def test_the_bars_of_a_study_are_not_cut_at_80_columns():
+    out = io.StringIO()
+    part = PartOf("run 3/10, pair 2/5, before", 2, 10, lambda: "about 14 min left", "before")
+    with RunProgress(Console(file=out, force_terminal=True, width=80), part) as progress:
+        progress.begin_level(plan(1, 32))
+        progress.on_event(WarmupDone(2, 1, 0))
+        progress.on_event(finished("m0"))
+    shown = out.getvalue()
+    assert "…" not in shown and "14 min left" in shown and "ETA" in shown
+    assert "before: level 1, concurrency 2: requests" in shown
 
 
 def test_a_dumb_terminal_gets_lines(monkeypatch):
