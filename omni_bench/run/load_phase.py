@@ -31,6 +31,7 @@ from omni_bench.run.server_facts import target_facts
 from omni_bench.run.session import Session, note_begun
 from omni_bench.targets.base import Target, TargetInfo
 from omni_bench.targets.create import create_target
+from omni_bench.targets.kept import KeptTarget
 
 
 class LoadPhase:
@@ -88,11 +89,16 @@ class LoadPhase:
     def _begin(self) -> bool:
         session, target = self.session, self._target
         kind, url = session.config.target.kind, session.config.target.url
-        session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
+        kept = isinstance(target, KeptTarget)
+        if not kept:
+            session.progress.say(f"starting the target ({kind})" if url is None else f"connecting to {url}")
         self._pinning.to_server()
         session.info = target.start()
         self._pinning.to_client()
-        session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
+        if kept:
+            session.progress.say(f"the server at {session.info.base_url} is alive and takes this run's load")
+        else:
+            session.progress.say(f"ready at {session.info.base_url} after {session.info.startup_s:.1f} s")
         session.server_facts.before(
             session.config, session.prepared.prompts, target, session.info, session.progress.say
         )

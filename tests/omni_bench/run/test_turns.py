@@ -15,6 +15,7 @@ from omni_bench.run import load_phase, orchestrate, results
 from omni_bench.run.orchestrate import run, run_in_turns
 from omni_bench.run.progress import PartOf
 from omni_bench.run.turns import Part
+from omni_bench.targets.kept import KeptTarget
 
 
 @pytest.fixture
@@ -46,6 +47,13 @@ def test_levels_take_turns_and_each_run_is_an_ordinary_one(parts, config, tmp_pa
         assert document["levels"] == alone["levels"]
         assert not (part.folder / ".spool").exists()
     assert "second: level 2/2, concurrency 2: requests 4/4" in capsys.readouterr().err
+
+
+def test_a_server_that_stays_alive_is_not_said_to_be_started(parts, load, judge, capsys):
+    run_in_turns([replace(part, target=KeptTarget(part.target)) for part in parts], abba)
+    said = capsys.readouterr().err
+    assert "the server at http://127.0.0.1:2 is alive and takes this run's load" in said
+    assert "starting the target" not in said and "ready at" not in said
 
 
 def test_a_run_does_not_last_while_others_have_their_turns(parts, load, judge, monkeypatch):
