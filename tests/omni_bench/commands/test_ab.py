@@ -19,12 +19,17 @@ CONFIGS = ["before.reference.predictor=reprefill", "after.reference.predictor=kv
 
 @pytest.fixture
 def runner(tmp_path, monkeypatch):
-    """A function that puts a runner of hand-made runs in the place of the real one."""
+    """A function that puts a runner of hand-made runs in the place of the real one.
+
+    ``pictures``: whether they are drawn, which takes seconds.
+    """
     factory = Factory(tmp_path)
     monkeypatch.chdir(tmp_path)
 
-    def put(**arguments):
+    def put(*, pictures=False, **arguments):
         one = FakeRunner(factory, **arguments)
+        if not pictures:
+            monkeypatch.setattr("omni_bench.compare.plots.draw_comparison", lambda *_: [])
         monkeypatch.setattr(ab, "real_runs", one)
         return one
 
@@ -32,7 +37,7 @@ def runner(tmp_path, monkeypatch):
 
 
 def test_an_improvement_exits_with_0_and_writes_everything(runner, tmp_path, capsys):
-    fake = runner(slower=(1.2, 1.0))
+    fake = runner(slower=(1.2, 1.0), pictures=True)
     assert main(["ab", *CONFIGS, "seed=1", "--out", "study"]) == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("IMPROVEMENT\nFaster: TTFP -") and "written:\nstudy/compare.md\n" in captured.out

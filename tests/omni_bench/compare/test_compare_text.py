@@ -76,9 +76,8 @@ def test_text_alone_is_judged_by_its_text(make, slower, outcome):
 
 
 @pytest.mark.parametrize(("alone", "panels"), [(False, 9), (True, 5)])
-def test_panels_are_those_of_the_rows(make, tmp_path, alone, panels):
-    both = arms(make, 1.2, alone=alone, pairs=2)
-    comparison = compare_runs(*both)
-    drawn = [axes for axes in plots._metrics_figure(comparison, both).axes if axes.axison]
-    assert len(drawn) == panels
-    assert all(path.is_file() for path in plots.draw_comparison(comparison, *both, tmp_path / "plots"))
+def test_panels_are_those_of_the_rows(make, tmp_path, monkeypatch, alone, panels):
+    both, drawn = arms(make, 1.2, alone=alone, pairs=2), {}
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.update({path: figure}))
+    paths = plots.draw_comparison(compare_runs(*both), *both, tmp_path)
+    assert list(drawn) == paths and len([axes for axes in drawn[paths[0]].axes if axes.axison]) == panels

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +20,16 @@ from omni_bench.records.config import DatasetConfig
 ROWS = {"id": ["a", "b"], "text": [" One. ", "Two."], "ref_text": ["Ref.", None]}
 
 
+@pytest.fixture(scope="module")
+def datasets():
+    """The library. Imported at the top it would take a second of every process that collects the tests."""
+    import datasets
+
+    return datasets
+
+
 @pytest.fixture(autouse=True)
-def own_caches(tmp_path, monkeypatch):
+def own_caches(tmp_path, monkeypatch, datasets):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hf")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -56,7 +63,7 @@ def test_blank_reference_texts_are_none(tmp_path):
     assert [prompt.ref_text for prompt in load_prompts(config_for(path), 2)] == [None, None]
 
 
-def test_arrow_file_and_save_to_disk(tmp_path):
+def test_arrow_file_and_save_to_disk(tmp_path, datasets):
     table = datasets.Dataset.from_dict(ROWS)
     table.save_to_disk(str(tmp_path / "saved"))
     datasets.DatasetDict({"test": table}).save_to_disk(str(tmp_path / "dict"))
@@ -142,7 +149,7 @@ def test_recordings_inside_the_table_become_files(tmp_path):
     assert load_prompts(config_for(path), 1)[0].ref_audio == first.ref_audio
 
 
-def test_audio_feature_is_not_decoded(tmp_path):
+def test_audio_feature_is_not_decoded(tmp_path, datasets):
     features = datasets.Features({"id": datasets.Value("string"), "text": datasets.Value("string")})
     table = datasets.Dataset.from_dict({"id": ["a"], "text": ["One."]}, features=features)
     table = table.add_column("ref_audio", [{"bytes": wav_bytes(), "path": None}])
@@ -193,7 +200,7 @@ def test_broken_missing_and_empty_files(tmp_path):
         read_huggingface(config_for(""))
 
 
-def test_a_table_without_rows(monkeypatch):
+def test_a_table_without_rows(monkeypatch, datasets):
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.Dataset.from_dict({"id": [], "text": []}))
     with pytest.raises(DatasetError, match="has no rows"):
         read_huggingface(config_for("owner/set"))
@@ -208,7 +215,7 @@ def test_a_folder_with_a_script_runs_no_code(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_unreachable_hub_is_one_clear_message(monkeypatch):
+def test_unreachable_hub_is_one_clear_message(monkeypatch, datasets):
     def offline(*args, **kwargs):
         raise RuntimeError("Couldn't reach the hub") from OSError("no route to host")
 
@@ -220,7 +227,7 @@ def test_unreachable_hub_is_one_clear_message(monkeypatch):
         assert word in message
 
 
-def test_hub_id_never_trusts_remote_code(monkeypatch):
+def test_hub_id_never_trusts_remote_code(monkeypatch, datasets):
     seen = {}
 
     def old_load_dataset(path, split=None, trust_remote_code=None):

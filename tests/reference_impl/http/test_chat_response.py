@@ -11,7 +11,6 @@ import wave
 
 import fake_engine as fake
 import numpy as np
-import openai
 import pytest
 
 from reference_impl.engine_api import Capabilities
@@ -308,6 +307,8 @@ async def test_an_engine_that_clones_gets_the_recording(start_app):
 
 
 async def test_the_openai_package_reads_both_forms(start_app):
+    import openai  # at the top it would take a second of every process that collects the tests
+
     client, engine = await start_app()
     url = str(client.make_url("/v1"))
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as package:

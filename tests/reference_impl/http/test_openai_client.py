@@ -8,15 +8,22 @@ import json
 import wave
 
 import fake_engine as fake
-import openai
 import pytest
 from aiohttp import web
 
 from reference_impl.http.app import create_app
 
 
+@pytest.fixture(scope="module")
+def openai():
+    """The library. Imported at the top it would take a second of every process that collects the tests."""
+    import openai
+
+    return openai
+
+
 @pytest.fixture
-async def speech():
+async def speech(openai):
     """(client, engine): AsyncOpenAI pointed at a server on a free port of 127.0.0.1."""
     engine = fake.FakeEngine(chunks=5)
     runner = web.AppRunner(create_app(engine))
@@ -72,7 +79,7 @@ async def test_models(speech):
     assert [model.id async for model in client.models.list()] == ["tiny"]
 
 
-async def test_errors_have_the_shape_the_package_expects(speech):
+async def test_errors_have_the_shape_the_package_expects(speech, openai):
     client, _ = speech
     with pytest.raises(openai.BadRequestError) as caught:
         await client.audio.speech.create(model="tts-1", voice="alba", input="Hello.")
