@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -84,6 +87,10 @@ def stop_trace(folder: Path) -> None:
     profiler.stop()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        profiler.export_chrome_trace(str(folder / TRACE_NAME))
+        with tempfile.NamedTemporaryFile(suffix=".json") as plain:
+            profiler.export_chrome_trace(plain.name)
+            # PyTorch's own packing is line by line, at gzip's slowest level
+            with open(plain.name, "rb") as whole, gzip.open(folder / TRACE_NAME, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(whole, packed, 2**20)
     except (OSError, RuntimeError) as error:
         raise EngineError(f"cannot write the trace into {folder}: {error}") from None
