@@ -138,6 +138,7 @@ def dress(
         at -= heights[text]
     figure.get_layout_engine().set(rect=(0.0, bottom / height, 1.0, 1.0 - (top + bottom) / height))
     _arrange_labels(figure)
+    figure.set_layout_engine("none")  # the panels stay where the labels were put: each file would place them anew
 
 
 class PointLabel(Annotation):
