@@ -22,13 +22,14 @@ from reference_impl.http.event_stream import EventStream
 from reference_impl.http.service import MAX_BODY_BYTES, MAX_KEPT_REQUESTS, SpeechService, current_request_id
 from reference_impl.http.speech_request import parse_speech_call
 from reference_impl.http.speech_response import Delivery
-from reference_impl.http.websocket_session import SocketRoute
+from reference_impl.http.websocket_session import SocketRoute, answered
 from reference_impl.settings import DEFAULT_CHAT_TOKEN_MS, MAX_CHAT_TOKEN_MS, PROFILE_VARIABLE
 
 log = logging.getLogger("reference_impl.http.server")
 
 KEEPALIVE_TIMEOUT_S = 75.0  # of a connection at rest, and of one whose request head does not come
 # For the counts only: the first is never sent, and the second was announced as a 200.
+SWITCHING_PROTOCOLS = 101
 CLIENT_CLOSED_REQUEST = 499
 BROKEN_OFF = 500
 ROUTES = (
@@ -164,12 +165,15 @@ class _Routes:
         client_id = request.headers.get("x-request-id", "")
         request_id = client_id if _VALID_REQUEST_ID.fullmatch(client_id) else uuid.uuid4().hex
         current_request_id.set(request_id)
+        answered.set(False)
         metrics, status = self._service.metrics, CLIENT_CLOSED_REQUEST
         try:
             with metrics.in_flight.track_inprogress():
                 response = await _answer(request, handler, request_id)
             status = BROKEN_OFF if getattr(response, "broken_off", False) else response.status
         finally:
+            if status == CLIENT_CLOSED_REQUEST and answered.get():
+                status = SWITCHING_PROTOCOLS  # with its whole answer it may go before it has heard our close
             resource = request.match_info.route.resource
             metrics.count_request(resource.canonical if resource else "other", request.method, status)
         if not response.prepared:

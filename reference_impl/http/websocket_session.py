@@ -13,6 +13,7 @@ import json
 import logging
 import time
 from collections import deque
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ IDLE_TIMEOUT_S = 60.0  # how long the next message is waited for
 CLOSE_TIMEOUT_S = 2.0
 # Messages that wait while an utterance is spoken; more stay in the socket, and its sender waits.
 MAX_WAITING_MESSAGES = 16
+answered: ContextVar[bool] = ContextVar("answered", default=False)
+"""Of the request that is handled: whether a WebSocket said all it was asked for, so that its client may go."""
 MAX_KEPT_CODES = 64  # utterances whose codes can be fetched
 
 
@@ -64,7 +67,11 @@ class SocketRoute:
             raise ApiError(426, message, code="upgrade_required", headers={"Upgrade": "websocket"})
         socket.headers["x-request-id"] = self._service.request_id()
         await socket.prepare(request)
-        await _Session(socket, self._service).run()
+        session = _Session(socket, self._service)
+        try:
+            await session.run()
+        finally:
+            answered.set(session.answered)
         return socket
 
 
@@ -77,6 +84,7 @@ class _Session:
         self._messages: asyncio.Queue[Message | ApiError] = asyncio.Queue(MAX_WAITING_MESSAGES)
         self._config: Config | None = None
         self._buffer = TextBuffer("none")
+        self.answered = False
         self._flush = self._sentence = self._spoken = 0
         self._codes: deque[Any] = deque(maxlen=MAX_KEPT_CODES)
 
@@ -154,12 +162,14 @@ class _Session:
         elif self._config is None:
             raise bad_request("the first message must be session.config", "type")
         elif isinstance(message, Text):
+            self.answered = False
             for text in self._buffer.feed(message.text):
                 await self._speak(text)
         elif isinstance(message, Done):
             for text in self._buffer.flush():
                 await self._speak(text)
             await self._say("session.done", total_sentences=self._sentence)
+            self.answered = True
             self._flush, self._sentence = self._flush + 1, 0
 
     async def _speak(self, text: str) -> None:

@@ -265,6 +265,24 @@ async def test_a_client_that_leaves_frees_its_place(connect, how):
         pytest.fail("the connection is still served")
 
 
+@pytest.mark.parametrize("answered,status", [(True, 101), (False, 499)])
+async def test_a_client_that_goes_is_counted_by_whether_it_had_its_answer(connect, answered, status):
+    socket, _, client = await connect(gated=not answered)
+    await send(socket, CONFIG, text("Hello."), DONE)
+    if answered:
+        await receive(socket)
+    else:
+        await socket.receive_json()
+    socket._response.connection.transport.abort()
+    counted = f'omni_reference_http_requests_total{{method="GET",route="{STREAM}",status="{status}"}} 1.0'
+    for _ in range(200):
+        if counted in (metrics := await (await client.get("/metrics")).text()):
+            break
+        await asyncio.sleep(0.02)
+    else:
+        pytest.fail(metrics)
+
+
 async def test_a_client_that_closes_while_nothing_is_spoken(connect):
     socket, engine, _ = await connect()
     await send(socket, CONFIG)
