@@ -175,7 +175,7 @@ def stated_fault(run: Mapping[str, Any]) -> str | None:
 
 def prompt_counts(prompts: Mapping[str, Any]) -> str:
     """``32 measured and 16 warm-up``; runs of schema 1.0 only have the sum."""
-    if "measured" not in prompts:
+    if not {"measured", "warmup"} <= prompts.keys():
         return str(prompts["count"])
     return f"{prompts['measured']} measured and {prompts['warmup']} warm-up"
 
