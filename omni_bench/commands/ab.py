@@ -248,8 +248,9 @@ def _finish(
         say(f"the study has not ended; go on with it: {resume_command(folder)}")
     elif ending.why is not None:
         say(f"the study ended early: {ending.why}")
-    elif comparison is not None and (few := max(FULL_PAIRS, comparison.pairs + 3)) and _wants_more(comparison):
-        say(f"for more pairs: {resume_command(folder)} pairs={few}")
+    elif comparison is not None and _wants_more(comparison):
+        wanted = FULL_PAIRS if comparison.pairs < FULL_PAIRS else comparison.pairs + 3
+        say(f"for more pairs: {resume_command(folder)} pairs={wanted}")
     return ending.exit_code
 
 

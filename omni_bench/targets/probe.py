@@ -96,7 +96,7 @@ def key_advice(status: int | None, key: ApiKey | None) -> str:
     if key:
         return (
             "it wants a key (other than the one that client.api_key_env names, or in another header than "
-            f"client.api_key_header={key.header})"
+            f"{key.header}: client.api_key_header=NAME)"
         )
     return "it wants a key (name the variable that holds it: client.api_key_env=NAME)"
 

@@ -46,6 +46,10 @@ def validate_client(client: ClientConfig) -> None:
         raise ConfigError(
             f"client.api_key_header={header}: it has another use; valid: Authorization, or such as api-key"
         )
+    if header != ClientConfig.api_key_header and client.api_key_env is None:
+        raise ConfigError(
+            f"client.api_key_header={header} without a key: name the variable that holds it (client.api_key_env=NAME)"
+        )
     for name in ("request_timeout_s", "connect_timeout_s", "stall_timeout_s", "max_audio_s"):
         value = getattr(client, name)
         if not (math.isfinite(value) and value > 0):

@@ -14,7 +14,7 @@ from typing import Any
 from omni_bench.load.clients.units import SAMPLE_WIDTH_BYTES, Codec, Unit, Units
 from reference_impl.http.framing import wav_header
 
-UNSOURCED = "the fault catalogue of issue 4: a failure of HTTP servers in general"
+UNSOURCED = "failures of HTTP servers in general"
 STALL_S = 30.0
 SOME_CHUNKS = 2  # chunks of good audio before a stream is stalled, cut or ended by an error
 DAMAGED_CHUNK = 1  # counted from 0: a stream of two chunks still has it

@@ -51,7 +51,7 @@ def test_a_server_that_has_neither_path_is_not_waited_for(target, monkeypatch):
     ("key", "advice"),
     [
         (None, "name the variable .*client.api_key_env=NAME"),
-        (ApiKey("x", "api-key"), "other than .*client.api_key_header=api-key"),
+        (ApiKey("x", "api-key"), "other than .*another header than api-key: client.api_key_header=NAME"),
     ],
 )
 @pytest.mark.parametrize("status", [401, 403])

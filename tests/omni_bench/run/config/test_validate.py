@@ -70,6 +70,7 @@ CASES = [
     (["target.chaos=cutt"], "target.chaos='cutt'; did you mean 'cut'? Valid: crash_at_c3, cut,"),
     (["client.content_types=[mpeg]"], "client.content_types='mpeg': a type and a subtype, such as audio/mpeg"),
     (["client.api_key_header='api key'"], "client.api_key_header='api key': the name of a header, such as api-key"),
+    (["client.api_key_header=api-key"], "client.api_key_header=api-key without a key: name the variable that holds it"),
     (["client.api_key_header=Host"], "client.api_key_header=Host: it has another use; valid: Authorization, or"),
     (["client.stall_timeout_s=0"], "client.stall_timeout_s=0.0: a finite number above 0"),
     (["dataset.kind=csv"], "dataset.kind='csv'; valid: bundled, huggingface, random, seed_tts"),
