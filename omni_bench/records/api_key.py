@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from omni_bench.records.config import ClientConfig
+if TYPE_CHECKING:  # a load worker imports little
+    from omni_bench.records.config import ClientConfig
 
 HIDDEN = "***"
 _TELLING = 8
