@@ -111,10 +111,8 @@ def main() -> int:
     if arguments.device:
         out, text = DEVICE_OUT, on_card(overrides, arguments.seconds, arguments.keep)
     elif arguments.ladder:
-        out, text = (
-            LADDER_OUT,
-            whole_studies({"a graph a step": LADDER}, ON_LADDER, arguments.studies or 1, ["--ladder"], overrides),
-        )
+        cases, studies = {"a graph a step": LADDER}, arguments.studies or 1
+        out, text = LADDER_OUT, whole_studies(cases, ON_LADDER, studies, ["--ladder"], overrides)
     else:
         cases = {f"{slower} % slower": (*_paced(slower), *CPU_LOAD) for slower in SLOWER}
         out, text = OUT, whole_studies(cases, ON_PACED, arguments.studies or 3, [], overrides)

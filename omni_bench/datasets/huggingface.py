@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omni_bench.datasets.source import SHOWN_CHARS, PromptSource, RowProblems, bad_text, id_key, resolve_inside
 from omni_bench.errors import DatasetError, shorten
 from omni_bench.records.config import DatasetConfig
-from omni_bench.records.files import write_atomically
+from omni_bench.records.files import cache_folder, write_atomically
 from omni_bench.records.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def read_huggingface(config: DatasetConfig) -> PromptSource:
     columns = _columns(dict(config.hf_columns), table.column_names, label)
     ids, texts, ref_texts = _checked_rows(table, columns, label)
     audio = _audio_column(table, columns["ref_audio"])
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "omni-bench" / "ref_audio"
 
     def take(index: int) -> Prompt:
         recording = None
         if audio is not None:
+            cache = cache_folder() / "ref_audio"
             recording = _recording(audio[index][columns["ref_audio"]], bases, cache, f"{label}, row {index}")
         return Prompt(ids[index], texts[index], ref_texts[index], recording, config.locale)
 

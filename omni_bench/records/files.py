@@ -90,6 +90,14 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda temporary: temporary.write_bytes(data))
 
 
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/omni-bench``; ~/.cache without that variable. Raises StoreError for a user without a home."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "omni-bench"
+    except RuntimeError:
+        raise StoreError("this user has no home folder; name one for what is kept: XDG_CACHE_HOME=FOLDER") from None
+
+
 def lock_folder(path: Path) -> int | None:
     """Lock a folder for this process: the open file that holds the lock; None if another process has it.
 

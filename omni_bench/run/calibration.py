@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import tempfile
 import urllib.request
@@ -27,7 +26,7 @@ from omni_bench.load.runner import run_level
 from omni_bench.metrics.open_loop import peak_in_flight
 from omni_bench.records.config import CLOSED_LOOP, ClientConfig, LoadConfig
 from omni_bench.records.convert import structure
-from omni_bench.records.files import parse_json, write_json
+from omni_bench.records.files import cache_folder, parse_json, write_json
 from omni_bench.records.level import Rate
 from omni_bench.records.prompt import Prompt
 from omni_bench.records.recording import LevelRecording, LoopLag, TtfpBias
@@ -162,16 +161,9 @@ def machine() -> dict[str, Any]:
 
 
 def calibration_file() -> Path:
-    """``$XDG_CACHE_HOME/omni-bench/calibration/KEY.json``, KEY of :func:`machine`; ~/.cache without that variable.
-
-    Raises StoreError for a user without a home folder.
-    """
-    try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    except RuntimeError:
-        raise StoreError("this user has no home folder; name one for what is kept: XDG_CACHE_HOME=FOLDER") from None
+    """``calibration/KEY.json`` below :func:`cache_folder`, KEY of :func:`machine`. Raises StoreError."""
     key = hashlib.sha256(json.dumps(machine(), sort_keys=True).encode()).hexdigest()[:16]
-    return base / "omni-bench" / "calibration" / f"{key}.json"
+    return cache_folder() / "calibration" / f"{key}.json"
 
 
 def store(found: Sequence[Calibration]) -> None:

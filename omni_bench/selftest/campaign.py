@@ -167,12 +167,11 @@ def _run_all(
 
 
 def _is_kept(job: _Job, overrides: Sequence[str]) -> bool:
-    """Whether the run is there already; what is left of one that was interrupted is deleted, as is one that was gone
-    on with by itself, which has no duration.
+    """Whether the run is there already; what did not come to its end is deleted.
 
     Raises ConfigError if it is a run with other settings.
     """
-    kept = came_to_its_end(job.folder) and (_read(job.folder)[0] or {"duration_s": 0})["duration_s"] is not None
+    kept = came_to_its_end(job.folder)
     if kept and (changed := other_settings(job.folder, compose(overrides))):
         raise ConfigError(
             f"{job.folder} is a run of a self-test with other settings ({', '.join(changed)}); "

@@ -20,7 +20,10 @@ COMPARED_SETTINGS = ("load", "client", "checks", "dataset", "reference")
 
 
 def came_to_its_end(path: Path) -> bool:
-    """Whether ``path`` holds a run that was not interrupted: an interrupted one has a run.json too."""
+    """Whether ``path`` holds a run that was not interrupted: an interrupted one has a run.json too.
+
+    Nor may it have been gone on with by itself: it has no duration then.
+    """
     folder = RunFolder(path)
     if not folder.run_json.is_file():
         return False
@@ -28,7 +31,7 @@ def came_to_its_end(path: Path) -> bool:
         run = folder.read_run()
     except StoreError:
         return False
-    return not was_interrupted(run)
+    return not was_interrupted(run) and run["duration_s"] is not None
 
 
 def other_settings(path: Path, config: RunConfig) -> list[str]:

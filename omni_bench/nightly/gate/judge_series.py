@@ -140,9 +140,8 @@ class _Judge:
         A change point, which says the same, needs more nights. An alarm of another metric or load is not known to be.
         """
         index = self._index_of(alarm)
-        if self.prediction is None or index is None or index - MIN_SEGMENT <= self.start:
-            return False
-        if (alarm.metric, alarm.load) != (self.metric, self.load):
+        is_own = (alarm.metric, alarm.load) == (self.metric, self.load)
+        if self.prediction is None or not is_own or index - MIN_SEGMENT <= self.start:
             return False
         changes = (self.prediction.change(log) for log in self.series.logs[index + 1 :])
         return any(

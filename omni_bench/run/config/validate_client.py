@@ -43,9 +43,7 @@ def validate_client(client: ClientConfig) -> None:
     if not _HEADER.fullmatch(header):
         raise ConfigError(f"client.api_key_header={header!r}: the name of a header, such as api-key")
     if _TAKEN_HEADER.fullmatch(header):
-        raise ConfigError(
-            f"client.api_key_header={header}: it has another use; valid: Authorization, or such as api-key"
-        )
+        raise ConfigError(f"client.api_key_header={header}: it has another use; valid: Authorization, or its own")
     if header != ClientConfig.api_key_header and client.api_key_env is None:
         raise ConfigError(
             f"client.api_key_header={header} without a key: name the variable that holds it (client.api_key_env=NAME)"

@@ -66,15 +66,6 @@ def test_a_run_of_the_same_plan_is_kept(plan, tmp_path, no_runs, monkeypatch):
     assert (clean.kept, clean.problem, clean.duration_s) == (True, "the server died", 2.0)
 
 
-def test_a_run_that_was_gone_on_with_by_itself_is_run_again(plan, tmp_path, no_runs, monkeypatch):
-    """It has no duration, without which that of the self-test would not be known."""
-    monkeypatch.setattr(campaign, "came_to_its_end", lambda folder: True)
-    monkeypatch.setattr(campaign, "other_settings", lambda folder, config: [])
-    monkeypatch.setattr(campaign, "_read", lambda folder: (JOB_RUN | {"duration_s": None}, [], None))
-    (clean,) = heard(plan, tmp_path, [clean_case()])
-    assert no_runs and not clean.kept and clean.duration_s is not None
-
-
 def test_a_run_of_another_plan_is_neither_kept_nor_deleted(plan, tmp_path, no_runs, monkeypatch):
     monkeypatch.setattr(campaign, "came_to_its_end", lambda folder: True)
     monkeypatch.setattr(campaign, "other_settings", lambda folder, config: ["load"])

@@ -81,19 +81,21 @@ def test_nothing_counts_as_caught_that_was_not_there(name, described, right):
 
 
 @pytest.mark.parametrize(
-    ("codes", "ended"),
+    ("codes", "duration_s", "ended"),
     [
-        ([], True),
-        ([Code.SERVER_BROKE], True),
-        ([Code.JUDGING_UNFINISHED], True),
-        ([Code.INTERRUPTED], False),
-        ([Code.INTERRUPTED_ALONE], False),
+        ([], 2.0, True),
+        ([Code.SERVER_BROKE], 2.0, True),
+        ([Code.JUDGING_UNFINISHED], 2.0, True),
+        ([Code.INTERRUPTED], 2.0, False),
+        ([Code.INTERRUPTED_ALONE], 2.0, False),
+        ([], None, False),  # gone on with by itself: without it the duration of the self-test would not be known
     ],
 )
-def test_an_interrupted_run_did_not_come_to_its_end_though_it_has_a_run_json(tmp_path, monkeypatch, codes, ended):
+def test_a_run_that_did_not_come_to_its_end_has_a_run_json_too(tmp_path, monkeypatch, codes, duration_s, ended):
     monkeypatch.setattr("omni_bench.records.run_folder.validate_run", lambda run, where: None)
     reasons = [InvalidReason(code, code.blame, "x").to_json() for code in codes]
-    (tmp_path / "run.json").write_text(json.dumps({"valid": not codes, "invalid_reasons": reasons}))
+    run = {"valid": not codes, "invalid_reasons": reasons, "duration_s": duration_s}
+    (tmp_path / "run.json").write_text(json.dumps(run))
     assert came_to_its_end(tmp_path) is ended
 
 
